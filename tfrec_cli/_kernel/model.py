@@ -1,0 +1,82 @@
+"""What goes through the kernel's door, the same for both bodies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureColumn:
+    """One feature of a run of records.
+
+    array: int64, float32, binary or large_binary values, or a list, large_list or fixed_size_list
+    of one of those. A null row leaves the key out of its record; an empty list writes an empty
+    list of the feature's kind. There are no nulls inside lists. Slices are allowed.
+    """
+
+    key: str
+    array: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Framed records, back to back.
+
+    data: bytes-like. ends: int64, for each record the offset just past its last byte, so that
+    record i is `data[ends[i-1]:ends[i]]`.
+    """
+
+    data: pa.Buffer | bytes | memoryview
+    ends: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The records found in a buffer of framed records.
+
+    ends: int64, offsets just past each intact record. damage: `""` where the buffer ends at a
+    record's end, else what is wrong with the record that begins at `ends[-1]` (or 0):
+    `length`, `length checksum`, `data checksum` or `truncated`.
+    """
+
+    ends: np.ndarray
+    damage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CsvDialect:
+    """The bytes that give CSV its structure: one ASCII byte each, or None.
+
+    escape: inside and outside quotes, takes the next byte's meaning away.
+    single: whether rows have one column, so that a blank line is a row with a missing value.
+    """
+
+    delimiter: bytes = b","
+    quote: bytes | None = b'"'
+    escape: bytes | None = None
+    single: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CsvRows:
+    """The rows found in a buffer that begins at a row's start.
+
+    starts, ends: int64, offsets of each complete row, its line end left out. lines: int64, the
+    line within the buffer (from 0) on which it starts. Blank lines are not rows, unless the
+    dialect is `single`. stray: int64, the rows that hold a quote inside a quoted field which is
+    neither doubled nor before a delimiter or line end. quoted: whether any row has a quote.
+    consumed: offset where the first incomplete row begins, and `consumed_lines` its line.
+    open_quote: offset of the quote that opened a field which the buffer does not close, or -1.
+    """
+
+    starts: np.ndarray
+    ends: np.ndarray
+    lines: np.ndarray
+    stray: np.ndarray
+    quoted: bool
+    consumed: int
+    consumed_lines: int
+    open_quote: int = -1

@@ -1,0 +1,112 @@
+"""The errors of tfrec, each with the exit code of its kind.
+
+    TfrecError                1   the run failed
+    ├── UsageError            2   wrong usage: options, arguments, DEST
+    │   └── SchemaError       2   the schema file is wrong, or does not fit the source
+    ├── SourceError           1   a source cannot be read
+    │   └── CellError         1   one cell or row cannot become a record
+    ├── RejectLimitError      1   more rows were rejected than --max-errors allows
+    ├── DatasetError          1   the dataset cannot be written
+    └── DamageError           3   a dataset is damaged
+
+A message says where, what was found, what was expected, and what to do, in one line.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class TfrecError(Exception):
+    """Any failure that tfrec foresaw. `str(error)` is one line for the user."""
+
+    exit_code = 1
+
+
+class UsageError(TfrecError):
+    """Wrong options or arguments."""
+
+    exit_code = 2
+
+
+class SchemaError(UsageError):
+    """A schema that is wrong in itself or does not fit its source."""
+
+
+class SourceError(TfrecError):
+    """A source that is missing, unreadable or not what it claims to be."""
+
+
+class RejectLimitError(TfrecError):
+    """More rows were rejected than allowed."""
+
+
+class DatasetError(TfrecError):
+    """A dataset that cannot be written where it was asked."""
+
+
+class DamageError(TfrecError):
+    """A dataset that is not what its writer left."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a row came from: the file, its row (from 0, header not counted) and line (from 1)."""
+
+    file: str
+    row: int | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        if self.line is not None:
+            return f"{self.file}, line {self.line}"
+        if self.row is not None:
+            return f"{self.file}, row {self.row + 1}"
+        return self.file
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """One row that cannot become a record, and why.
+
+    `column` is None where the row as a whole is wrong (too many cells, an unreadable file).
+    `value` is the offending cell as text, None where there is none. `hint` says what to do.
+    """
+
+    where: Location
+    column: str | None
+    value: str | None
+    reason: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        place = str(self.where) if self.column is None else f"{self.where}, column {self.column}"
+        found = "" if self.value is None else f'"{shorten(self.value)}" '
+        hint = f" {self.hint}" if self.hint else ""
+        return f"{place}: {found}{self.reason}.{hint}"
+
+
+class CellError(SourceError):
+    """The first row, in source order, that cannot become a record."""
+
+    def __init__(self, reject: Reject) -> None:
+        super().__init__(str(reject))
+        self.reject = reject
+
+
+def shorten(text: str, limit: int = 80) -> str:
+    """`text` on one line, cut to `limit` characters, control characters escaped."""
+    text = text if len(text) <= limit else text[: limit - 1] + "…"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """` Did you mean "x"?` with a leading blank, or nothing where no known word is near."""
+    choices = list(known)
+    lower = {c.lower(): c for c in choices}
+    near = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.6)
+    return f' Did you mean "{lower[near[0]]}"?' if near else ""

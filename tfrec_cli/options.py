@@ -1,0 +1,95 @@
+"""What a run was asked to do, as frozen data."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tfrec_cli.errors import UsageError
+
+DEFAULT_SHARD_SIZE = 128 * 2**20
+_UNITS = {"": 1, "B": 1} | {
+    unit: base**power
+    for power, letter in enumerate("KMGT", start=1)
+    for unit, base in ((letter, 1024), (f"{letter}IB", 1024), (f"{letter}B", 1000))
+}
+
+
+def parse_size(text: str) -> int:
+    """Bytes from `128MiB`, `1.5GB`, `4096`. `K`, `M`, `G`, `T` alone are powers of 1024.
+
+    Raises UsageError for anything else, and for less than one byte.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", text)
+    unit = _UNITS.get(match[2].upper()) if match else None
+    size = int(float(match[1]) * unit) if match and unit else 0
+    if size < 1:
+        raise UsageError(f'"{text}" is not a size. Write bytes or a unit, such as 128MiB or 1.5GB.')
+    return size
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """How shards are compressed: `none`, `gzip` or `zlib`, the only ones TensorFlow reads."""
+
+    kind: Literal["none", "gzip", "zlib"] = "none"
+    level: int = 6
+
+    @classmethod
+    def parse(cls, text: str) -> Compression:
+        """From `none`, `gzip`, `zlib:9`. Raises UsageError for other words and levels."""
+        kind, _, level = text.lower().partition(":")
+        if kind not in ("none", "gzip", "zlib") or (level and not re.fullmatch("[0-9]", level)):
+            raise UsageError(
+                f'"{text}" is not a compression. Choose none, gzip or zlib, the last two with a '
+                "level from 0 to 9 if you like, as in gzip:9 (TensorFlow reads no other)."
+            )
+        if kind == "none" and level:
+            raise UsageError(f'"{text}": none has no level.')
+        return cls(kind, int(level) if level else cls.level)  # type: ignore[arg-type]
+
+    @property
+    def suffix(self) -> str:
+        """What shard names end in: empty, `.gz` or `.zz`."""
+        return {"none": "", "gzip": ".gz", "zlib": ".zz"}[self.kind]
+
+    @property
+    def tensorflow(self) -> str:
+        """The spelling TensorFlow wants: empty, `GZIP` or `ZLIB`."""
+        return "" if self.kind == "none" else self.kind.upper()
+
+
+def default_jobs() -> int:
+    """The processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertOptions:
+    """One conversion: what the command line and the library both fill in.
+
+    sources: paths, globs, folders, `-` for standard input, or Arrow tables / pandas DataFrames.
+    dest: a folder, one file (by its suffix), or `-` for standard output.
+    schema: a schema file, a mapping of the same shape, or None to infer.
+    """
+
+    sources: tuple[Any, ...]
+    dest: str
+    source: str | None = None
+    source_options: Mapping[str, str] = field(default_factory=dict)
+    schema: Any = None
+    name: str | None = None
+    split: str | None = None
+    shards: int | None = None
+    shard_size: int = DEFAULT_SHARD_SIZE
+    compression: Compression = field(default_factory=Compression)
+    limit: int | None = None
+    on_error: Literal["fail", "skip"] = "fail"
+    rejects: str | None = None
+    max_errors: int | None = None
+    jobs: int = field(default_factory=default_jobs)
+    overwrite: bool = False
+    temp_dir: str | None = None

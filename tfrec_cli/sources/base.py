@@ -1,0 +1,182 @@
+"""The adapter protocol: what a source gives to the rest of tfrec.
+
+A source turns its inputs into Arrow record batches and knows nothing of TFRecord. It is a class
+with an options model and two methods; an instance, its partitions and its surveys are picklable.
+Installed sources are found through the entry point group `tfrec_cli.sources`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import pyarrow as pa
+from pydantic import BaseModel
+
+from tfrec_cli.errors import Location
+from tfrec_cli.schema.grammar import TextRules
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a run wants to learn from a survey.
+
+    types: settle what text columns hold, over all rows of all files (`Column.kind`, `nulls`).
+    temp_dir: where streams may be spooled; None is the system's.
+    jobs: how many threads the survey may use.
+    """
+
+    types: bool = True
+    temp_dir: str | None = None
+    jobs: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a source, the same for all its files.
+
+    type: the Arrow type that `read` yields for it.
+    nulls: whether any row lacks a value; None where nobody looked.
+    text: set where cells are text whose meaning the grammar decides (CSV).
+    kind: with `text` and `Needs.types`: what all cells are, `int64`, `float`, `bytes`, or `null`
+        where no row has a value.
+    reason: why `kind` is not narrower, where that is not obvious; names file, line and value.
+    absent: the files that lack this column (`read` yields nulls for them).
+    """
+
+    name: str
+    type: pa.DataType
+    nulls: bool | None = None
+    text: TextRules | None = None
+    kind: str | None = None
+    reason: str = ""
+    absent: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LabelHint:
+    """An integer label that an inferred schema should hold: `feature` numbers `column` by `names`."""
+
+    feature: str
+    column: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """What one task reads: a run of rows of one file (or of one folder of small files).
+
+    first_row: number of its first row within `file`, from 0.
+    size: bytes of source behind it (uncompressed where known), for estimates.
+    split: the split that all its rows belong to, where the source's layout says so.
+    detail: whatever the source needs to read it.
+    """
+
+    file: str
+    first_row: int
+    rows: int
+    size: int
+    detail: Any = None
+    split: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What a source file looked like: size in bytes, mtime in ns, crc32c of its content if read."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    crc32c: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a source holds.
+
+    partitions: in source order; together they are the whole source.
+    notices: lines for the summary (what was detected, skipped, odd).
+    options: the source options as found or asked, to be saved in the schema so that a later
+        run with it reads the same way.
+    """
+
+    columns: tuple[Column, ...]
+    partitions: tuple[Partition, ...]
+    fingerprints: tuple[Fingerprint, ...] = ()
+    notices: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    labels: tuple[LabelHint, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """All rows of all partitions."""
+        return sum(p.rows for p in self.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A row of a batch that cannot become a record: `row` is its position in the batch, from 0.
+
+    A source keeps the row in place, with any values; whoever reads the batch drops it or fails.
+    """
+
+    row: int
+    column: str | None
+    value: str | None
+    reason: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the rows of a batch came from.
+
+    first_row: number of the batch's first row within `file`, from 0.
+    lines: called only for error messages; gives the line (from 1) of each row of the batch.
+    files: the file of each row, where a row is a file of its own (images).
+    """
+
+    file: str
+    first_row: int
+    lines: Callable[[], Sequence[int]] | None = None
+    files: Sequence[str] | None = None
+
+    def locate(self, row: int) -> Location:
+        """The place of the batch's row `row`, counted from 0."""
+        if self.files is not None:
+            return Location(self.files[row])
+        line = None if self.lines is None else int(self.lines()[row])
+        return Location(self.file, self.first_row + row, line)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceBatch:
+    """Rows of one partition: the columns asked for, in that order, with the surveyed types."""
+
+    data: pa.RecordBatch
+    origin: Origin
+    faults: tuple[Fault, ...] = ()
+
+
+class Source(Protocol):
+    """What an adapter implements.
+
+    name: how `--source` calls it. suffixes: file endings it takes, lower case, with the dot.
+    Options: a pydantic model; each field has a description and a default.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    suffixes: ClassVar[tuple[str, ...]]
+    Options: ClassVar[type[BaseModel]]
+
+    def __init__(self, inputs: Sequence[Any], options: BaseModel) -> None:
+        """`inputs` as the user gave them: paths, globs, folders, `-`, or tables. Opens nothing."""
+
+    def survey(self, needs: Needs) -> Survey:
+        """Find out what is there. Raises SourceError where it cannot be read at all."""
+
+    def read(self, partition: Partition, columns: Sequence[str]) -> Iterator[SourceBatch]:
+        """The rows of `partition`, in order, in batches bounded in bytes; exactly
+        `partition.rows` rows together, faulty ones included."""
