@@ -1,5 +1,124 @@
-"""The kernel: Arrow columns to framed Example bytes, and the scans of raw bytes.
+"""The kernel: Arrow columns to framed records, records and CSV rows found in buffers.
 
-One door, two bodies: `_native` (C) where it was built, else `_reference` (Python). Both give the
-same bytes. `TFREC_KERNEL=native|reference` forces one.
+One door, two bodies that give the same bytes: `_native`, compiled where a compiler was at hand,
+and `_reference`, plain Python. `BODY` names the one in use; the environment variable
+TFREC_KERNEL=native|reference asks for one.
 """
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tfrec_cli._kernel import _reference
+from tfrec_cli._kernel._reference import is_list
+from tfrec_cli._kernel.model import (
+    MAX_RECORD_BYTES,
+    CsvDialect,
+    CsvRows,
+    Encoded,
+    FeatureColumn,
+    RecordSizeError,
+    Scan,
+)
+
+__all__ = [
+    "BODY",
+    "MAX_RECORD_BYTES",
+    "CsvDialect",
+    "CsvRows",
+    "Encoded",
+    "FeatureColumn",
+    "RecordSizeError",
+    "Scan",
+    "encode",
+    "masked_crc32c",
+    "scan",
+    "split_csv",
+]
+
+BODY = "reference"
+_body: Any = _reference
+
+
+def encode(
+    columns: Sequence[FeatureColumn],
+    rows: range | np.ndarray | None = None,
+    limit: int = MAX_RECORD_BYTES,
+) -> Encoded:
+    """Serialize rows as `tf.train.Example` records, framed as TFRecord files hold them.
+
+    columns: the features, in any order, with arrays of one length. rows: the row numbers to
+    encode, in the order wanted; None is all of them. limit: the longest record allowed, in bytes
+    without framing.
+
+    Features are sorted by the UTF-8 bytes of their keys; a null leaves its key out; lists of
+    numbers are packed. Raises RecordSizeError for a record beyond `limit`, IndexError for a row
+    that is not there, TypeError for another Arrow type, ValueError for arrays of different
+    lengths, a key given twice and a null inside a list.
+    """
+    _check(columns)
+    length = len(columns[0].array) if columns else None
+    chosen = _rows(rows, length)
+    return _body.encode(sorted(columns, key=_utf8), chosen, limit)  # type: ignore[no-any-return]
+
+
+def scan(buffer: Any) -> Scan:
+    """Find the intact records at the start of bytes-like `buffer`, up to the first damage."""
+    return _body.scan(buffer)  # type: ignore[no-any-return]
+
+
+def split_csv(buffer: Any, dialect: CsvDialect, final: bool) -> CsvRows:
+    """Find the rows in bytes-like `buffer`, which begins at a row's start.
+
+    final: nothing follows the buffer, so that its last row needs no line end.
+    """
+    from tfrec_cli._kernel import _csv_reference
+
+    return _csv_reference.split_csv(buffer, dialect, final)
+
+
+def masked_crc32c(data: Any) -> int:
+    """The crc32c of bytes-like `data`, masked as TFRecord wants it."""
+    return _reference.masked_crc32c(data)
+
+
+def _utf8(column: FeatureColumn) -> bytes:
+    return column.key.encode()
+
+
+def _check(columns: Sequence[FeatureColumn]) -> None:
+    keys = [column.key for column in columns]
+    if len(set(keys)) < len(keys):
+        raise ValueError(f"key given twice: {next(k for k in keys if keys.count(k) > 1)}")
+    if len({len(column.array) for column in columns}) > 1:
+        raise ValueError("columns of different lengths")
+    for column in columns:
+        _check_type(column)
+
+
+def _check_type(column: FeatureColumn) -> None:
+    kind = column.array.type
+    item = kind.value_type if is_list(kind) else kind
+    known = (pa.int64(), pa.float32(), pa.binary(), pa.large_binary())
+    if item not in known:
+        raise TypeError(f"{column.key}: {kind} is none of the kernel's types")
+    if is_list(kind) and column.array.values.null_count and column.array.flatten().null_count:
+        raise ValueError(f"{column.key}: a null inside a list")
+
+
+def _rows(rows: range | np.ndarray | None, length: int | None) -> range | np.ndarray:
+    """`rows` as a range with step 1 or an int64 array; all below `length`, if it is known."""
+    if rows is None:
+        return range(length or 0)
+    if isinstance(rows, range) and rows.step == 1:
+        low, high = (rows.start, rows.stop - 1) if len(rows) else (0, -1)
+    else:
+        rows = np.ascontiguousarray(rows, np.int64)
+        low, high = (int(rows.min()), int(rows.max())) if len(rows) else (0, -1)
+    if low < 0 or (length is not None and high >= length):
+        raise IndexError(f"rows {low} to {high} of columns with {length} rows")
+    return rows

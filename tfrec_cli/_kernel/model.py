@@ -7,6 +7,24 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from tfrec_cli.errors import TfrecError
+
+MAX_RECORD_BYTES = 2**31 - 1
+
+
+class RecordSizeError(TfrecError):
+    """A record longer than protobuf and TensorFlow read.
+
+    number: its position, from 0, among the rows that were asked for. size: in bytes.
+    """
+
+    def __init__(self, number: int, size: int, limit: int) -> None:
+        super().__init__(
+            f"record {number}: {size} bytes are more than the {limit} that a record may hold."
+        )
+        self.number = number
+        self.size = size
+
 
 @dataclass(frozen=True, slots=True)
 class FeatureColumn:
