@@ -1,0 +1,68 @@
+"""Helpers that several test files share."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+EXAMPLES = REPOSITORY / "examples"
+
+
+@pytest.fixture
+def examples(tmp_path: Path) -> Path:
+    """A copy of examples/ to write in."""
+    ignore = shutil.ignore_patterns("out", "plugin")
+    return Path(shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=ignore))
+
+
+def shard_paths(dest: str | Path) -> list[str]:
+    """The shards of a dataset in the order of their names, or the one file that it is."""
+    dest = Path(dest)
+    return [str(dest)] if dest.is_file() else sorted(map(str, dest.glob("*.tfrecord-*")))
+
+
+def compression_of(path: str | Path) -> str:
+    """TensorFlow's word for the compression that the file's name promises."""
+    return {".gz": "GZIP", ".zz": "ZLIB"}.get(Path(path).suffix, "")
+
+
+def read_records(dest: str | Path) -> list[bytes]:
+    """All records of a dataset through tf.data, serialized."""
+    import tensorflow as tf
+
+    paths = shard_paths(dest)
+    dataset = tf.data.TFRecordDataset(paths, compression_of(paths[0]))
+    return list(dataset.as_numpy_iterator())
+
+
+def read_examples(dest: str | Path) -> list[dict[str, list[Any]]]:
+    """All records of a dataset: feature to values, absent keys absent."""
+    import tensorflow as tf
+
+    examples = map(tf.train.Example.FromString, read_records(dest))
+    return [{k: values_of(f) for k, f in e.features.feature.items()} for e in examples]
+
+
+def values_of(feature: Any) -> list[Any]:
+    """The values of one feature; it must have a kind, even where its list is empty."""
+    kind = feature.WhichOneof("kind")
+    assert kind is not None, "a feature without a kind"
+    return list(getattr(feature, kind).value)
+
+
+def parse_examples(dest: str | Path, spec: dict[str, Any]) -> dict[str, Any]:
+    """All records of a dataset through tf.io.parse_example, as one batch."""
+    import tensorflow as tf
+
+    return dict(tf.io.parse_example(tf.constant(read_records(dest), tf.string), spec))
+
+
+def read_manifest(dest: str | Path) -> dict[str, Any]:
+    """The manifest of a dataset folder as it lies on disk."""
+    manifest: dict[str, Any] = json.loads((Path(dest) / "manifest.json").read_text("utf-8"))
+    return manifest

@@ -1,0 +1,78 @@
+"""The rooms of the package stand on floors: imports point down, and never in a ring."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+
+PACKAGE = REPOSITORY / "tfrec_cli"
+
+FLOORS = [
+    {"errors", "options", "progress"},
+    {"schema"},
+    {"_kernel", "casting", "encoding", "decoding", "records"},
+    {"sources", "dataset"},
+    {"splitting", "shuffle"},
+    {"plan", "tasks", "engines", "settlement", "writing", "convert"},
+    {"inspection", "statistics", "verification", "repair", "export", "loaders"},
+    {"cli", "__main__", "__init__"},
+]
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+
+# A source gives Arrow batches and knows nothing of what they become.
+SOURCES_MAY_NOT_KNOW = {"casting", "encoding", "decoding", "records", "dataset"}
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def name_of(module: Path) -> str:
+    return ".".join(module.relative_to(PACKAGE).with_suffix("").parts)
+
+
+def room_of(module: Path) -> str:
+    return module.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imported_rooms(module: Path) -> set[str]:
+    """The rooms that `module` imports anywhere in its text, inside functions too."""
+    rooms: set[str] = set()
+    for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}, line {node.lineno}: a relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        paths = [name.split(".") for name in names if name.split(".")[0] == "tfrec_cli"]
+        rooms |= {path[1] for path in paths if len(path) > 1 and path[1] in FLOOR}
+    return rooms - {room_of(module)}
+
+
+def test_every_room_has_a_floor() -> None:
+    assert {room_of(module) for module in modules()} - set(FLOOR) == set()
+
+
+@pytest.mark.parametrize("module", modules(), ids=name_of)
+def test_imports_point_down(module: Path) -> None:
+    own = FLOOR[room_of(module)]
+    assert {room for room in imported_rooms(module) if FLOOR[room] > own} == set()
+
+
+def test_rooms_do_not_import_in_rings() -> None:
+    rooms: dict[str, set[str]] = {}
+    for module in modules():
+        rooms.setdefault(room_of(module), set()).update(imported_rooms(module))
+    graphlib.TopologicalSorter(rooms).prepare()
+
+
+def test_sources_know_nothing_of_records() -> None:
+    for module in modules():
+        if room_of(module) == "sources":
+            assert imported_rooms(module) & SOURCES_MAY_NOT_KNOW == set(), name_of(module)
