@@ -1,19 +1,272 @@
-"""The grammar of text cells: what a cell means as int64, float or bytes."""
+r"""The grammar of text cells: what a cell means as int64, float or bytes.
+
+A cell is read by itself: what stands in other cells, blocks or files never changes its meaning.
+Blanks (spaces and tabs) around a number or a word are ignored; text keeps them.
+
+Reading, once the type is settled:
+
+* **int64**: digits, a sign `+` or `-` before them if you like, between -9223372036854775808 and
+  9223372036854775807. A fraction of zeros (`12.0`) is fine, `12.5` and `1e5` are not integers.
+  `true`, `yes`, `t`, `y` are 1 and `false`, `no`, `f`, `n` are 0, in any case.
+* **float**: digits with a decimal mark and an exponent if you like (`12`, `.5`, `5.`, `1E+05`), or
+  `inf`, `infinity`, `nan` in any case, each with a sign if you like; `-0.0` keeps its sign. A
+  number is rounded to the nearest float64 and then to the nearest float32; one that becomes
+  infinite by that (`1e39`) is an error.
+* **bytes**: the text as it stands, as UTF-8.
+* Hexadecimal (`0x10`), `1_000`, dates and times are text. `1,234` is a number only where `,` is
+  declared as the thousands mark; groups must then be complete (`1,234,567`, not `12,34`).
+  With a decimal comma, `1.5` is text unless `.` is the thousands mark.
+
+Missing: an empty cell. Among numbers also a cell of blanks only and the usual null words: `NA`,
+`N/A`, `#N/A`, `#NA`, `<NA>`, `NULL`, `None`, `-`, `--`, `.`, `?`, `\N` (the words also in lower
+case), and `nan` where the type is int64 (in a float it is the number NaN). In text all of these
+are text. Null words declared by the user replace that list, and mean missing in every column.
+
+Inference, over all cells of a column that are not missing (int64 ⊂ float ⊂ bytes):
+
+* all are integers: int64. All are `true` or `false` (`True`, `TRUE`, …): int64, as 1 and 0.
+* all are integers or floats, or NaN alone: float.
+* anything else is bytes. Here an integer beyond int64, and a number that would lose leading zeros
+  (`007`, `00.5`) or the plus of a bare integer (`+4930123456`) count as text.
+* null words without any number beside them are text; a column without any cell is `null`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tfrec_cli.schema import cells as reading
+from tfrec_cli.schema.cells import NOWHERE, Meaning, Positions, TextRules
+
+__all__ = [
+    "Cell",
+    "KindFacts",
+    "Meaning",
+    "Parsed",
+    "TextRules",
+    "classify",
+    "null_declared",
+    "parse_float",
+    "parse_int64",
+]
+
+Kind = Literal["int64", "float", "bytes", "null"]
 
 
 @dataclass(frozen=True, slots=True)
-class TextRules:
-    """How text is read.
+class Parsed:
+    """Cells read as numbers.
 
-    decimal: the decimal mark, `.` or `,`. thousands: the mark between groups of three digits,
-    or None where none is allowed. null_words: the words that mean missing in every column;
-    None means the usual words (NA, null, …), and those in columns of numbers only.
+    values: int64 or float64, as long as the cells; null where the cell is missing, bad or beyond.
+    bad: positions of cells that are no such number. beyond: positions of numbers that the type
+    (int64, or float32 in the end) cannot hold. Both ascending.
     """
 
-    decimal: str = "."
-    thousands: str | None = None
-    null_words: tuple[str, ...] | None = None
+    values: pa.Array
+    bad: Positions
+    beyond: Positions
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell and its position, counted from 0 at the first cell the facts speak of."""
+
+    position: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class KindFacts:
+    """What the cells of a column are, for inference; facts of later cells can be merged in.
+
+    counts: how many cells have each `Meaning`. firsts: the first cell of each meaning but NULL.
+    """
+
+    counts: tuple[int, ...] = (0,) * len(Meaning)
+    firsts: Mapping[Meaning, Cell] = field(default_factory=dict)
+
+    @property
+    def cells(self) -> int:
+        """How many cells were looked at."""
+        return sum(self.counts)
+
+    @property
+    def kind(self) -> Kind:
+        """What the whole column is: `int64`, `float`, `bytes`, or `null` without any cell."""
+        numbers = self._count(Meaning.NAN, Meaning.INTEGER, Meaning.FLOAT, Meaning.SPECIAL)
+        if self._count(Meaning.TEXT) or (numbers and self._count(Meaning.BOOLEAN)):
+            return "bytes"
+        if self._count(Meaning.FLOAT, Meaning.SPECIAL):
+            return "float"
+        if self._count(Meaning.INTEGER, Meaning.BOOLEAN):
+            return "int64"
+        if numbers:
+            return "float"
+        return "bytes" if self._count(Meaning.EMPTY, Meaning.WORD) else "null"
+
+    @property
+    def nulls(self) -> int:
+        """How many cells are missing in a column of this kind."""
+        if self.kind in ("bytes", "null"):
+            return self._count(Meaning.NULL)
+        missing = self._count(Meaning.NULL, Meaning.EMPTY, Meaning.WORD)
+        return missing + (self._count(Meaning.NAN) if self.kind == "int64" else 0)
+
+    @property
+    def not_int64(self) -> Cell | None:
+        """The first cell that is neither missing nor an integer."""
+        return self._first(Meaning.BOOLEAN, Meaning.FLOAT, Meaning.SPECIAL, Meaning.TEXT)
+
+    @property
+    def not_float(self) -> Cell | None:
+        """The first cell that is neither missing nor a number."""
+        return self._first(Meaning.BOOLEAN, Meaning.TEXT)
+
+    @property
+    def odd(self) -> Cell | None:
+        """The cell that keeps the column from a narrower kind, where that is not obvious."""
+        numbers = self._count(Meaning.NAN, Meaning.INTEGER, Meaning.FLOAT, Meaning.SPECIAL)
+        if self.kind == "float":
+            fraction = self._first(Meaning.FLOAT, Meaning.SPECIAL)
+            return fraction if self._count(Meaning.INTEGER) else None
+        if self.kind != "bytes":
+            return None
+        text = self._first(Meaning.TEXT)
+        if text is None:
+            return self._first(Meaning.BOOLEAN)
+        looks_so = re.fullmatch(reading.FLOAT_PATTERN, text.text.strip(" \t"))
+        return text if numbers or looks_so or self._count(Meaning.BOOLEAN) else None
+
+    def why(self, place: str) -> str:
+        """Why the kind is what it is, where that is not obvious: one clause, else empty.
+
+        place: where `odd` stands (`b.csv line 2`), as the caller knows it.
+        """
+        if self.odd is not None:
+            return f'{place} holds "{self.odd.text}"{_loss(self.odd.text, self.kind)}'
+        if self.kind == "int64" and self._count(Meaning.BOOLEAN):
+            return "true and false are written as 1 and 0"
+        return ""
+
+    def merge(self, later: KindFacts, offset: int | None = None) -> KindFacts:
+        """These facts and those of later cells, whose position 0 is `offset` here.
+
+        Without `offset` the later cells follow these at once.
+        """
+        shift = self.cells if offset is None else offset
+        moved = {m: Cell(c.position + shift, c.text) for m, c in later.firsts.items()}
+        counts = tuple(a + b for a, b in zip(self.counts, later.counts, strict=True))
+        return KindFacts(counts, {**moved, **self.firsts})
+
+    def _count(self, *meanings: Meaning) -> int:
+        return sum(self.counts[m] for m in meanings)
+
+    def _first(self, *meanings: Meaning) -> Cell | None:
+        found = [self.firsts[m] for m in meanings if m in self.firsts]
+        return min(found, key=lambda cell: cell.position, default=None)
+
+
+def _loss(text: str, kind: Kind) -> str:
+    """What a number would lose that inference keeps as text."""
+    text = text.strip(" \t")
+    if kind != "bytes" or not re.fullmatch(reading.FLOAT_PATTERN, text):
+        return ""
+    if re.match("[+-]?0[0-9]", text):
+        return ", whose leading zeros a number would lose"
+    return ", whose plus an int64 would lose" if _fits(text) else ", which is beyond int64"
+
+
+def _fits(text: str) -> bool:
+    return abs(int(text)) < 2**63 if text.lstrip("+-").isdigit() and len(text) < 40 else False
+
+
+def classify(cells: pa.Array | pa.ChunkedArray, rules: TextRules) -> KindFacts:
+    """The facts about text cells (string or large_string, any chunks, nulls are missing)."""
+    chunks = cells.chunks if isinstance(cells, pa.ChunkedArray) else [cells]
+    facts = KindFacts()
+    for chunk in chunks:
+        codes = reading.meanings(chunk, rules)
+        counts = np.bincount(codes, minlength=len(Meaning))
+        firsts = {m: _first_cell(chunk, codes, m) for m in Meaning if m and counts[m]}
+        facts = facts.merge(KindFacts(tuple(map(int, counts)), firsts))
+    return facts
+
+
+def _first_cell(cells: pa.Array, codes: npt.NDArray[np.uint8], meaning: Meaning) -> Cell:
+    position = int(np.argmax(codes == meaning))
+    return Cell(position, cells[position].as_py())
+
+
+def parse_int64(cells: pa.Array, rules: TextRules) -> Parsed:
+    """Text cells (string or large_string) read as int64."""
+    plain = reading.cast_plain(cells, rules, pa.int64())
+    if plain is not None:
+        return Parsed(plain, NOWHERE, NOWHERE)
+    block = reading.read_block(cells, rules)
+    values, known = np.zeros(len(cells), np.int64), block.codes == Meaning.INTEGER
+    reading.fill(values, known, block.numbers, pa.int64())
+    odd = block.codes >= Meaning.BOOLEAN
+    for words, value in ((reading.truths(), 1), (reading.falsehoods(), 0)):
+        found = odd & reading.is_in(block.texts, odd, words)
+        values[found], known = value, known | found
+    odd &= ~known
+    integers = reading.matches(block.numbers, odd, reading.INTEGER_PATTERN)
+    texts = _bare_integers(block.numbers.filter(pa.array(integers)))
+    fits = reading.in_int64(texts, np.ones(len(texts), bool))
+    places = np.flatnonzero(integers)
+    values[places[fits]] = pc.cast(texts.filter(pa.array(fits)), pa.int64()).to_numpy()
+    known[places[fits]] = True
+    return _parsed(values, known, odd & ~integers, integers & ~known)
+
+
+def _bare_integers(texts: pa.Array) -> pa.Array:
+    """Integers without plus, fraction and leading zeros."""
+    texts = pc.replace_substring_regex(texts, r"^\+|\.0*$", "")
+    return pc.replace_substring_regex(texts, r"^(-?)0+([0-9])", r"\1\2")
+
+
+def parse_float(cells: pa.Array, rules: TextRules) -> Parsed:
+    """Text cells (string or large_string) read as float64, all within the range of float32."""
+    plain = reading.cast_plain(cells, rules, pa.float64())
+    if plain is not None and not reading.out_of_range(plain.to_numpy(zero_copy_only=False)).any():
+        return Parsed(plain, NOWHERE, NOWHERE)
+    block = reading.read_block(cells, rules)
+    values = np.zeros(len(cells), np.float64)
+    finite = np.isin(block.codes, (Meaning.INTEGER, Meaning.FLOAT))
+    text = block.codes == Meaning.TEXT
+    finite |= text & reading.matches(block.numbers, text, reading.FLOAT_PATTERN)
+    reading.fill(values, finite, block.numbers, pa.float64())
+    beyond = finite & reading.out_of_range(values)
+    special = np.isin(block.codes, (Meaning.NAN, Meaning.SPECIAL))
+    values[special] = np.inf
+    values[
+        reading.is_in(block.texts, special, reading.special_words("-", "inf", "infinity"))
+    ] = -np.inf
+    values[reading.is_in(block.texts, special, reading.nan_words())] = np.nan
+    known = (finite & ~beyond) | special
+    return _parsed(values, known, (block.codes >= Meaning.BOOLEAN) & ~known & ~beyond, beyond)
+
+
+def null_declared(cells: pa.Array, rules: TextRules) -> pa.Array:
+    """Text cells with the null words that the user declared made null; the rest untouched."""
+    if rules.null_words is None or not len(cells):
+        return cells
+    declared = reading.is_in(
+        reading.trimmed(cells), np.ones(len(cells), bool), reading.declared_words(rules.null_words)
+    )
+    return pc.if_else(pa.array(declared), pa.scalar(None, cells.type), cells)
+
+
+def _parsed(
+    values: npt.NDArray[Any], known: reading.Mask, bad: reading.Mask, beyond: reading.Mask
+) -> Parsed:
+    array = pa.array(values, mask=~known)
+    return Parsed(array, np.flatnonzero(bad), np.flatnonzero(beyond))
