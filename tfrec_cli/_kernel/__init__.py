@@ -7,13 +7,14 @@ TFREC_KERNEL=native|reference asks for one.
 
 from __future__ import annotations
 
+import importlib
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tfrec_cli._kernel import _reference
 from tfrec_cli._kernel._reference import is_list
 from tfrec_cli._kernel.model import (
     MAX_RECORD_BYTES,
@@ -24,6 +25,7 @@ from tfrec_cli._kernel.model import (
     RecordSizeError,
     Scan,
 )
+from tfrec_cli.errors import UsageError
 
 __all__ = [
     "BODY",
@@ -40,8 +42,24 @@ __all__ = [
     "split_csv",
 ]
 
-BODY = "reference"
-_body: Any = _reference
+
+def _load(wanted: str) -> tuple[str, Any]:
+    """The body that `wanted` names, or the compiled one where there is one; its name first."""
+    if wanted not in ("", "native", "reference"):
+        raise UsageError(f'TFREC_KERNEL is "{wanted}". Set it to native or reference, or unset it.')
+    if wanted != "reference":
+        try:
+            return "native", importlib.import_module("tfrec_cli._kernel._bridge")
+        except ImportError as error:
+            if wanted == "native":
+                raise UsageError(
+                    f"TFREC_KERNEL asks for the native kernel, which was not built ({error}). "
+                    "Install tfrec-cli again with a C compiler at hand, or unset TFREC_KERNEL."
+                ) from error
+    return "reference", importlib.import_module("tfrec_cli._kernel._reference")
+
+
+BODY, _body = _load(os.environ.get("TFREC_KERNEL", ""))
 
 
 def encode(
@@ -76,14 +94,12 @@ def split_csv(buffer: Any, dialect: CsvDialect, final: bool) -> CsvRows:
 
     final: nothing follows the buffer, so that its last row needs no line end.
     """
-    from tfrec_cli._kernel import _csv_reference
-
-    return _csv_reference.split_csv(buffer, dialect, final)
+    return _body.split_csv(buffer, dialect, final)  # type: ignore[no-any-return]
 
 
 def masked_crc32c(data: Any) -> int:
     """The crc32c of bytes-like `data`, masked as TFRecord wants it."""
-    return _reference.masked_crc32c(data)
+    return _body.masked_crc32c(data)  # type: ignore[no-any-return]
 
 
 def _utf8(column: FeatureColumn) -> bytes:

@@ -23,7 +23,15 @@ import numpy as np
 import pyarrow as pa
 from crc32c import crc32c
 
-from tfrec_cli._kernel.model import Encoded, FeatureColumn, RecordSizeError, Scan
+from tfrec_cli._kernel import _csv_reference
+from tfrec_cli._kernel.model import (
+    CsvDialect,
+    CsvRows,
+    Encoded,
+    FeatureColumn,
+    RecordSizeError,
+    Scan,
+)
 
 _BATCH_ROWS = 1024
 _MASK_DELTA = 0xA282EAD8
@@ -67,6 +75,12 @@ def scan(buffer: Any) -> Scan:
             return Scan(np.array(ends, np.int64), damage)
         ends.append(position)
     return Scan(np.array(ends, np.int64))
+
+
+def split_csv(buffer: Any, dialect: CsvDialect, final: bool) -> CsvRows:
+    """The rows of bytes-like `buffer`: see `_csv_reference`."""
+    data = buffer if isinstance(buffer, bytes) else bytes(buffer)
+    return _csv_reference.split_csv(data, dialect, final)
 
 
 def _check_record(view: memoryview, start: int) -> tuple[int, str]:

@@ -19,11 +19,16 @@ class RecordSizeError(TfrecError):
     """
 
     def __init__(self, number: int, size: int, limit: int) -> None:
-        super().__init__(
-            f"record {number}: {size} bytes are more than the {limit} that a record may hold."
-        )
+        super().__init__(number, size, limit)
         self.number = number
         self.size = size
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return (
+            f"record {self.number}: {self.size} bytes are more than the {self.limit} "
+            "that a record may hold."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,7 @@ class CsvRows:
     line within the buffer (from 0) on which it starts. Blank lines are not rows, unless the
     dialect is `single`. stray: int64, the rows that hold a quote inside a quoted field which is
     neither doubled nor before a delimiter or line end. quoted: whether any row has a quote.
+    blank: how many blank lines were skipped.
     consumed: offset where the first incomplete row begins, and `consumed_lines` its line.
     open_quote: offset of the quote that opened a field which the buffer does not close, or -1.
     """
@@ -98,3 +104,4 @@ class CsvRows:
     consumed: int
     consumed_lines: int
     open_quote: int = -1
+    blank: int = 0

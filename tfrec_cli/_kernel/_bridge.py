@@ -1,0 +1,101 @@
+"""The way to the compiled body: Arrow arrays taken apart into buffers, results put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import tfrec_cli._kernel._native as _native
+from tfrec_cli._kernel.model import CsvDialect, CsvRows, Encoded, FeatureColumn, Scan
+
+_BYTES, _FLOAT, _INT64 = 1, 2, 3
+_SCALAR, _LIST_OF_OFFSETS, _LIST_OF_FIXED_SIZE = 0, 1, 2
+
+
+def encode(columns: Sequence[FeatureColumn], rows: range | np.ndarray, limit: int) -> Encoded:
+    """The twin of `_reference.encode`."""
+    parts = [_take_apart(c) for c in columns if c.array.null_count < len(c.array)]
+    ends = np.empty(len(rows), np.int64)
+    start, index = (rows.start, None) if isinstance(rows, range) else (0, rows)
+    buffer, size = _native.encode(parts, start, index, ends, limit, pa.allocate_buffer)
+    return Encoded(buffer.slice(0, size), ends)
+
+
+def scan(buffer: Any) -> Scan:
+    """The twin of `_reference.scan`."""
+    ends, damage = _native.scan(buffer)
+    return Scan(np.frombuffer(ends, np.int64), damage)
+
+
+def split_csv(buffer: Any, dialect: CsvDialect, final: bool) -> CsvRows:
+    """The twin of `_csv_reference.split_csv`."""
+    structure = (_byte(dialect.delimiter), _byte(dialect.quote), _byte(dialect.escape))
+    *offsets, quoted, consumed, line, open_quote, blank = _native.split_csv(
+        buffer, *structure, dialect.single, final
+    )
+    starts, ends, lines, stray = (np.frombuffer(part, np.int64) for part in offsets)
+    return CsvRows(starts, ends, lines, stray, quoted, consumed, line, open_quote, blank)
+
+
+def masked_crc32c(data: Any) -> int:
+    """The twin of `_reference.masked_crc32c`."""
+    return _native.masked_crc32c(data, False)
+
+
+def _byte(value: bytes | None) -> int:
+    """The only byte of `value`, or -1."""
+    return -1 if value is None else ord(value)
+
+
+def _take_apart(column: FeatureColumn) -> tuple[Any, ...]:
+    """What `_native.encode` wants to know of a column, in the order of its arguments.
+
+    Buffers are handed over whole, with the offset that a slice has in them.
+    """
+    array, items = column.array, column.array
+    nesting, list_offsets, list_width, list_size = _SCALAR, None, 8, 0
+    if pa.types.is_fixed_size_list(array.type):
+        items, nesting, list_size = array.values, _LIST_OF_FIXED_SIZE, array.type.list_size
+    elif isinstance(array, pa.ListArray | pa.LargeListArray):
+        items, nesting, list_offsets = array.values, _LIST_OF_OFFSETS, array.buffers()[1]
+        list_width = 8 if pa.types.is_large_list(array.type) else 4
+    kind, value_offsets, value_width, values = _take_items_apart(items)
+    return (
+        _entry_start(column.key),
+        kind,
+        nesting,
+        array.buffers()[0] if array.null_count else None,
+        array.offset,
+        len(array),
+        list_offsets,
+        list_width,
+        list_size,
+        items.offset,
+        len(items),
+        value_offsets,
+        value_width,
+        values,
+    )
+
+
+def _take_items_apart(items: pa.Array) -> tuple[int, pa.Buffer | None, int, pa.Buffer | None]:
+    """Kind, offsets, bytes of one offset, and values."""
+    buffers = items.buffers()
+    if pa.types.is_int64(items.type):
+        return _INT64, None, 8, buffers[1]
+    if pa.types.is_float32(items.type):
+        return _FLOAT, None, 8, buffers[1]
+    return _BYTES, buffers[1], 8 if pa.types.is_large_binary(items.type) else 4, buffers[2]
+
+
+def _entry_start(key: str) -> bytes:
+    """How a map entry begins: tag, length and bytes of its key, then the tag of its value."""
+    name = key.encode()
+    length, size = bytearray(), len(name)
+    while size >= 0x80:
+        length.append(size & 0x7F | 0x80)
+        size >>= 7
+    return b"\n" + bytes([*length, size]) + name + b"\x12"

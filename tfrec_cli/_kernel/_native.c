@@ -1,0 +1,354 @@
+/* The kernel's compiled body: what crosses between Python and C. The work itself is in the three
+ * headers, which know nothing of Python, and runs without the interpreter's lock. */
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "TFRecord is little endian, and so must the processor be"
+#endif
+
+#include "_csv.h"
+#include "_encode.h"
+
+/* A column and the Python buffers its pointers lead into, in the order of the arguments. */
+enum { VALIDITY, LIST_OFFSETS, VALUE_OFFSETS, VALUES, BUFFERS };
+typedef struct {
+    Column column;
+    Py_buffer buffers[BUFFERS];
+    int is_parsed;
+} Input;
+
+static Bytes view(const Py_buffer *buffer) {
+    return (Bytes){buffer->buf, buffer->buf ? (int64_t)buffer->len : 0};
+}
+
+/* Whether `count` items of `width` bytes each lie within `bytes`. */
+static int holds(Bytes bytes, int64_t count, int64_t width) {
+    return count >= 0 && bytes.size / width >= count;
+}
+
+/* Whether all that the column's lengths promise lies within its buffers. Where there are no rows
+ * there may be no buffers either. */
+static int is_sound(const Column *column) {
+    int64_t rows, items;
+    if (column->offset < 0 || column->length < 0 || column->item_offset < 0 ||
+        column->item_length < 0 || column->list_size < 0 ||
+        __builtin_add_overflow(column->offset, column->length, &rows))
+        return 0;
+    if (column->length == 0)
+        return 1;
+    if (column->validity.data && !holds(column->validity, rows / 8 + (rows % 8 > 0), 1))
+        return 0;
+    items = rows;
+    if (column->nesting == LIST_OF_OFFSETS && !holds(column->list_offsets, rows + 1, column->list_width))
+        return 0;
+    if (column->nesting != SCALAR &&
+        __builtin_add_overflow(column->item_offset, column->item_length, &items))
+        return 0;
+    if (column->nesting == LIST_OF_FIXED_SIZE) {
+        int64_t product;
+        if (__builtin_mul_overflow(rows, column->list_size, &product))
+            return 0;
+    }
+    if (items == 0)
+        return 1;
+    if (column->kind == KIND_BYTES)
+        return holds(column->value_offsets, items + 1, column->value_width);
+    return holds(column->values, items, column->kind == KIND_FLOAT ? 4 : 8);
+}
+
+static int parse_column(PyObject *tuple, Input *input) {
+    Column *column = &input->column;
+    int kind, nesting;
+    Py_ssize_t key_size, offset, length, list_size, item_offset, item_length;
+    const char *key;
+    if (!PyTuple_Check(tuple)) {
+        PyErr_SetString(PyExc_TypeError, "a column is a tuple");
+        return -1;
+    }
+    if (!PyArg_ParseTuple(tuple, "y#iiz*nnz*innnz*iz*", &key, &key_size, &kind, &nesting,
+                          &input->buffers[VALIDITY], &offset, &length,
+                          &input->buffers[LIST_OFFSETS], &column->list_width, &list_size,
+                          &item_offset, &item_length, &input->buffers[VALUE_OFFSETS],
+                          &column->value_width, &input->buffers[VALUES]))
+        return -1;
+    input->is_parsed = 1;
+    column->kind = (enum Kind)kind;
+    column->nesting = (enum Nesting)nesting;
+    column->key = (const uint8_t *)key;
+    column->key_size = key_size;
+    column->offset = offset;
+    column->length = length;
+    column->list_size = list_size;
+    column->item_offset = item_offset;
+    column->item_length = item_length;
+    column->validity = view(&input->buffers[VALIDITY]);
+    column->list_offsets = view(&input->buffers[LIST_OFFSETS]);
+    column->value_offsets = view(&input->buffers[VALUE_OFFSETS]);
+    column->values = view(&input->buffers[VALUES]);
+    if (kind < KIND_BYTES || kind > KIND_INT64 || nesting < SCALAR ||
+        nesting > LIST_OF_FIXED_SIZE || (column->list_width != 4 && column->list_width != 8) ||
+        (column->value_width != 4 && column->value_width != 8) || !is_sound(column)) {
+        PyErr_Format(PyExc_ValueError, "column of key %R: its buffers are too small",
+                     PyTuple_GetItem(tuple, 0));
+        return -1;
+    }
+    column_prepare(column);
+    return 0;
+}
+
+/* Columns apart from their buffers: the hot loop walks over `columns` alone. */
+typedef struct {
+    Input *inputs;
+    Column *columns;
+    int count;
+} Table;
+
+static void table_free(Table *table) {
+    for (int c = 0; table->inputs && c < table->count; c++)
+        for (int b = 0; table->inputs[c].is_parsed && b < BUFFERS; b++)
+            PyBuffer_Release(&table->inputs[c].buffers[b]);
+    PyMem_Free(table->inputs);
+    PyMem_Free(table->columns);
+}
+
+static int table_parse(PyObject *list, Table *table) {
+    Py_ssize_t count = PyList_Size(list);
+    if (count < 0)
+        return -1;
+    if (count > INT32_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "too many columns");
+        return -1;
+    }
+    table->inputs = PyMem_Calloc((size_t)count + 1, sizeof *table->inputs);
+    table->columns = PyMem_Calloc((size_t)count + 1, sizeof *table->columns);
+    if (!table->inputs || !table->columns) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (; table->count < (int)count; table->count++) {
+        Input *input = &table->inputs[table->count];
+        if (parse_column(PyList_GetItem(list, table->count), input)) {
+            table->count += input->is_parsed; /* so that its buffers are released */
+            return -1;
+        }
+        table->columns[table->count] = input->column;
+    }
+    return 0;
+}
+
+static void raise_limit(int64_t number, int64_t size, int64_t limit) {
+    PyObject *module = PyImport_ImportModule("tfrec_cli._kernel.model");
+    PyObject *type = module ? PyObject_GetAttrString(module, "RecordSizeError") : NULL;
+    PyObject *error = type ? PyObject_CallFunction(type, "LLL", (long long)number,
+                                                   (long long)size, (long long)limit)
+                           : NULL;
+    if (error)
+        PyErr_SetObject(type, error);
+    Py_XDECREF(error);
+    Py_XDECREF(type);
+    Py_XDECREF(module);
+}
+
+static void raise_failure(const Failure *failure, const Table *table, int64_t limit) {
+    switch (failure->fault) {
+    case FAULT_ROW:
+        PyErr_Format(PyExc_IndexError, "row %lld is not in the columns",
+                     (long long)failure->number);
+        break;
+    case FAULT_LIMIT:
+        raise_limit(failure->number, failure->size, limit);
+        break;
+    case FAULT_OFFSETS: {
+        const Column *column = &table->columns[failure->number];
+        PyObject *key = PyBytes_FromStringAndSize((const char *)column->key, (Py_ssize_t)column->key_size);
+        if (key)
+            PyErr_Format(PyExc_ValueError, "column of key %R: offsets outside its buffers", key);
+        Py_XDECREF(key);
+        break;
+    }
+    default:
+        PyErr_NoMemory();
+    }
+}
+
+/* A buffer of `size` bytes from the caller's allocator, open for writing in `out`. */
+static PyObject *allocate_output(PyObject *allocate, int64_t size, Py_buffer *out) {
+    PyObject *object = PyObject_CallFunction(allocate, "L", (long long)size);
+    if (!object)
+        return NULL;
+    if (PyObject_GetBuffer(object, out, PyBUF_WRITABLE)) {
+        Py_DECREF(object);
+        return NULL;
+    }
+    if (out->len < size) {
+        PyErr_SetString(PyExc_ValueError, "the allocated buffer is too small");
+        PyBuffer_Release(out);
+        Py_DECREF(object);
+        return NULL;
+    }
+    return object;
+}
+
+static PyObject *encode_table(const Table *table, const Rows *rows, int64_t limit, int64_t *ends,
+                              PyObject *allocate) {
+    Failure failure = {FAULT_NONE, 0, 0};
+    int64_t total;
+    Py_buffer out;
+    Py_BEGIN_ALLOW_THREADS
+    total = measure(table->columns, table->count, rows, limit, ends, &failure);
+    Py_END_ALLOW_THREADS
+    if (total < 0) {
+        raise_failure(&failure, table, limit);
+        return NULL;
+    }
+    if (total > PY_SSIZE_T_MAX - OUTPUT_SLACK)
+        return PyErr_NoMemory();
+    PyObject *object = allocate_output(allocate, total + OUTPUT_SLACK, &out);
+    if (!object)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    write_records(table->columns, table->count, rows, ends, out.buf);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&out);
+    PyObject *result = Py_BuildValue("(OL)", object, (long long)total);
+    Py_DECREF(object);
+    return result;
+}
+
+static PyObject *native_encode(PyObject *module, PyObject *args) {
+    PyObject *list, *allocate;
+    Py_ssize_t start;
+    long long limit;
+    Py_buffer index, ends;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!nz*w*LO", &PyList_Type, &list, &start, &index, &ends, &limit,
+                          &allocate))
+        return NULL;
+    Table table = {NULL, NULL, 0};
+    PyObject *result = NULL;
+    Rows rows = {start, index.buf, ends.len / 8};
+    if (index.buf && index.len != ends.len)
+        PyErr_SetString(PyExc_ValueError, "rows and ends differ in length");
+    else if ((uintptr_t)ends.buf % sizeof(int64_t) != 0)
+        PyErr_SetString(PyExc_ValueError, "ends is not aligned");
+    else if (!table_parse(list, &table))
+        result = encode_table(&table, &rows, limit, ends.buf, allocate);
+    table_free(&table);
+    PyBuffer_Release(&index);
+    PyBuffer_Release(&ends);
+    return result;
+}
+
+/* What is wrong with the record at `at`: an index into `DAMAGES`; its end goes to `end`. */
+static const char *const DAMAGES[] = {"", "truncated", "length checksum", "length",
+                                      "data checksum"};
+
+static int check_record(const uint8_t *data, int64_t size, int64_t at, int64_t *end) {
+    uint32_t stored;
+    if (size - at < 12)
+        return 1;
+    memcpy(&stored, data + at + 8, 4);
+    if (crc_masked(data + at, 8) != stored)
+        return 2;
+    uint64_t length = load64(data + at);
+    if (length > INT64_MAX)
+        return 3;
+    if (size - at < FRAME_BYTES || length > (uint64_t)(size - at - FRAME_BYTES))
+        return 1;
+    memcpy(&stored, data + at + 12 + length, 4);
+    if (crc_masked(data + at + 12, length) != stored)
+        return 4;
+    *end = at + FRAME_BYTES + (int64_t)length;
+    return 0;
+}
+
+static PyObject *offsets_object(const Offsets *offsets) {
+    return PyByteArray_FromStringAndSize((const char *)offsets->items,
+                                         (Py_ssize_t)(offsets->count * sizeof(int64_t)));
+}
+
+static PyObject *native_scan(PyObject *module, PyObject *args) {
+    Py_buffer buffer;
+    Offsets ends = {NULL, 0, 0};
+    int damage = 0, out_of_memory = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*", &buffer))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    for (int64_t at = 0; at < buffer.len && !out_of_memory;) {
+        damage = check_record(buffer.buf, buffer.len, at, &at);
+        if (damage)
+            break;
+        out_of_memory = offsets_push(&ends, at);
+    }
+    Py_END_ALLOW_THREADS
+    PyObject *array = out_of_memory ? PyErr_NoMemory() : offsets_object(&ends);
+    free(ends.items);
+    PyBuffer_Release(&buffer);
+    return array ? Py_BuildValue("(Ns)", array, DAMAGES[damage]) : NULL;
+}
+
+static PyObject *csv_result(const CsvWalk *walk) {
+    if (walk->out_of_memory)
+        return PyErr_NoMemory();
+    return Py_BuildValue("(NNNNNLLLL)", offsets_object(&walk->starts),
+                         offsets_object(&walk->ends), offsets_object(&walk->lines),
+                         offsets_object(&walk->stray), PyBool_FromLong(walk->quoted),
+                         (long long)walk->row_start, (long long)walk->row_line,
+                         (long long)walk->open, (long long)walk->blank);
+}
+
+static PyObject *native_split_csv(PyObject *module, PyObject *args) {
+    Py_buffer buffer;
+    CsvRules rules;
+    CsvWalk walk = {0};
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*iiipp", &buffer, &rules.delimiter, &rules.quote, &rules.escape,
+                          &rules.single, &rules.final))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    csv_split(&walk, &rules, buffer.buf, buffer.len);
+    Py_END_ALLOW_THREADS
+    PyObject *result = csv_result(&walk);
+    free(walk.starts.items);
+    free(walk.ends.items);
+    free(walk.lines.items);
+    free(walk.stray.items);
+    PyBuffer_Release(&buffer);
+    return result;
+}
+
+/* by_table: as on a processor without the instruction. */
+static PyObject *native_masked_crc32c(PyObject *module, PyObject *args) {
+    Py_buffer buffer;
+    uint32_t state = ~(uint32_t)0;
+    int by_table;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*p", &buffer, &by_table))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    state = (by_table ? crc_update_table : crc_update)(state, buffer.buf, (size_t)buffer.len);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&buffer);
+    return PyLong_FromUnsignedLong(crc_mask(state));
+}
+
+static PyMethodDef METHODS[] = {
+    {"encode", native_encode, METH_VARARGS, NULL},
+    {"scan", native_scan, METH_VARARGS, NULL},
+    {"split_csv", native_split_csv, METH_VARARGS, NULL},
+    {"masked_crc32c", native_masked_crc32c, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef MODULE = {
+    PyModuleDef_HEAD_INIT, "_native", "The kernel's compiled body.", 0, METHODS,
+    NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__native(void) {
+    crc_init();
+    return PyModule_Create(&MODULE);
+}

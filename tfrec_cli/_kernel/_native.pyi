@@ -1,0 +1,16 @@
+from collections.abc import Callable
+from typing import Any
+
+def encode(
+    columns: list[tuple[Any, ...]],
+    start: int,
+    index: Any,
+    ends: Any,
+    limit: int,
+    allocate: Callable[[int], Any],
+) -> tuple[Any, int]: ...
+def scan(buffer: Any) -> tuple[bytearray, str]: ...
+def split_csv(
+    buffer: Any, delimiter: int, quote: int, escape: int, single: bool, final: bool
+) -> tuple[bytearray, bytearray, bytearray, bytearray, bool, int, int, int, int]: ...
+def masked_crc32c(data: Any, by_table: bool) -> int: ...
