@@ -1,0 +1,452 @@
+"""What the CSV source gives for files as people have them."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import lzma
+import pickle
+
+import crc32c
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tfrec_cli.errors import SourceError
+from tfrec_cli.sources.base import Needs
+from tfrec_cli.sources.csv import CsvSource
+from tfrec_cli.sources.csv_options import CsvOptions
+
+
+def put(folder, name, content):
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(path)
+
+
+def open_csv(*paths, **options):
+    return CsvSource(paths, CsvOptions(**options))
+
+
+def rows_of(source, survey, columns=None):
+    """All rows as dicts, and all faults as (file, line, column, reason)."""
+    columns = [c.name for c in survey.columns] if columns is None else columns
+    rows, faults = [], []
+    for partition in survey.partitions:
+        batches = list(source.read(partition, columns))
+        assert sum(b.data.num_rows for b in batches) == partition.rows
+        for batch in batches:
+            rows += batch.data.to_pylist()
+            for f in batch.faults:
+                where = batch.origin.locate(f.row)
+                faults.append((where.file, where.line, f.column, f.reason))
+    return rows, faults
+
+
+def read(*paths, jobs=1, **options):
+    source = open_csv(*paths, **options)
+    survey = source.survey(Needs(jobs=jobs))
+    return rows_of(source, survey)[0], survey
+
+
+def fails(*paths, **options):
+    with pytest.raises(SourceError) as caught:
+        open_csv(*paths, **options).survey(Needs())
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+TEXTS = st.text(st.sampled_from(list("ab \"',;|\t\n\r\\é\0")), max_size=5)
+
+
+@st.composite
+def written(draw):
+    """Text that Python's csv module wrote, and the options that describe its dialect."""
+    quote = draw(st.sampled_from(['"', "'", None]))
+    delimiter = draw(st.sampled_from([",", ";", "\t", "|"]))
+    escape = "\\" if quote is None else draw(st.sampled_from([None, "\\"]))
+    width = draw(st.integers(1, 4))
+    # An escaped "\r" before "\n" reads back as the writer meant only where a quote holds both.
+    cells = TEXTS if quote else st.text(st.sampled_from(list("ab ',;|\t\\é")), max_size=5)
+    rows = draw(st.lists(st.lists(cells, min_size=width, max_size=width), min_size=1, max_size=8))
+    # The writer puts only those line ends in quotes that it uses itself.
+    quoting = draw(st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL])) if quote else csv.QUOTE_NONE
+    ends = ["\r\n"] if quoting == csv.QUOTE_MINIMAL else ["\n", "\r\n", "\r"]
+    out = io.StringIO()
+    writer = csv.writer(
+        out,
+        delimiter=delimiter,
+        quotechar=quote,
+        escapechar=escape,
+        doublequote=escape is None or draw(st.booleans()),
+        lineterminator=draw(st.sampled_from(ends)),
+        quoting=quoting,
+    )
+    writer.writerow([f"n{i}" for i in range(width)])
+    writer.writerows([cell if quote else cell or "-" for cell in row] for row in rows)
+    options = {"delimiter": delimiter, "quote": quote or "none", "escape": escape}
+    return out.getvalue(), options
+
+
+@given(written(), st.sampled_from([1, 2, 7, 50, 2**22]))
+@settings(
+    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_cells_are_those_of_the_csv_module(tmp_path, document, block):
+    text, options = document
+    path = put(tmp_path, "x.csv", text)
+    reader = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter=options["delimiter"],
+        quotechar=None if options["quote"] == "none" else options["quote"],
+        escapechar=options["escape"],
+        quoting=csv.QUOTE_NONE if options["quote"] == "none" else csv.QUOTE_MINIMAL,
+    )
+    _, *expected = [[cell or None for cell in row] for row in reader]
+    source = open_csv(path, block=block, **options)
+    survey = source.survey(Needs(types=False))
+    names = [f"n{i}" for i in range(len(survey.columns))]
+    rows, faults = rows_of(source, survey, names)
+    assert not faults
+    assert [list(row.values()) for row in rows] == expected
+
+
+def test_partitions_of_any_size_make_the_same_whole(tmp_path):
+    lines = [f'{i},"a\r\n{i}",é{i}' for i in range(200)]
+    path = put(tmp_path, "x.csv", "i,t,u\n" + "\n".join(lines))
+    whole, survey = read(path)
+    assert len(whole) == 200
+    assert [c.kind for c in survey.columns] == ["int64", "bytes", "bytes"]
+    for block in (1, 10, 100, 1000):
+        rows, small = read(path, block=block, jobs=3)
+        assert rows == whole
+        assert small.columns == survey.columns
+        assert small.fingerprints == survey.fingerprints
+        first = 0
+        for part in small.partitions:
+            assert part.first_row == first
+            first += part.rows
+    assert len(small.partitions) > 1
+
+
+def test_a_cell_larger_than_any_block(tmp_path):
+    big = "x\n" * 50_000
+    path = put(tmp_path, "x.csv", f'a,b\n1,"{big}"\n2,y\n')
+    rows, _ = read(path, block=100)
+    assert rows == [{"a": "1", "b": big}, {"a": "2", "b": "y"}]
+
+
+def test_partitions_and_sources_can_be_pickled(tmp_path):
+    path = put(tmp_path, "x.csv", "a\n1\n")
+    source = open_csv(path)
+    survey = pickle.loads(pickle.dumps(source.survey(Needs())))
+    rows, _ = rows_of(pickle.loads(pickle.dumps(source)), survey)
+    assert rows == [{"a": "1"}]
+
+
+def test_columns_come_in_the_order_asked_and_lacking_ones_are_null(tmp_path):
+    first = put(tmp_path, "a.csv", "x,y\n1,2\n")
+    second = put(tmp_path, "b.csv", "z,y\n3,five\n")
+    source = open_csv(first, second)
+    survey = source.survey(Needs(jobs=2))
+    assert [(c.name, c.absent) for c in survey.columns] == [
+        ("x", (second,)),
+        ("y", ()),
+        ("z", (first,)),
+    ]
+    assert f'column "x" is absent from {second}' in survey.notices
+    rows, _ = rows_of(source, survey, ["z", "x", "y"])
+    assert [list(r.items()) for r in rows] == [
+        [("z", None), ("x", "1"), ("y", "2")],
+        [("z", "3"), ("x", None), ("y", "five")],
+    ]
+    assert survey.columns[1].reason == f'{second} line 2 holds "five"'
+    (batch,) = source.read(survey.partitions[0], [])
+    assert (batch.data.num_rows, batch.data.num_columns) == (1, 0)
+
+
+def test_kinds_and_nulls_are_settled_over_all_rows(tmp_path):
+    body = "".join(f"{i},,{i}\n" for i in range(3000)) + "7,8,late\n"
+    _, survey = read(put(tmp_path, "x.csv", "a,b,c\n" + body), block=512, jobs=2)
+    assert [(c.kind, c.nulls) for c in survey.columns] == [
+        ("int64", False),
+        ("int64", True),
+        ("bytes", False),
+    ]
+    assert "line 3002" in survey.columns[2].reason
+    assert all(c.text is not None and c.type == pa.string() for c in survey.columns)
+
+
+def test_without_types_nothing_is_claimed(tmp_path):
+    survey = open_csv(put(tmp_path, "x.csv", "a\n1\n")).survey(Needs(types=False))
+    assert [(c.kind, c.nulls) for c in survey.columns] == [(None, None)]
+
+
+def test_the_fingerprint_is_that_of_the_stored_bytes(tmp_path):
+    for name, content in (("x.csv", b"\xef\xbb\xbfa\n1\n"), ("x.csv.gz", gzip.compress(b"a\n1\n"))):
+        path = put(tmp_path, name, content)
+        (found,) = open_csv(path).survey(Needs(types=False)).fingerprints
+        assert (found.path, found.size) == (path, len(content))
+        assert found.crc32c == crc32c.crc32c(content)
+        assert found.mtime_ns == (tmp_path / name).stat().st_mtime_ns
+
+
+def zstd(data):
+    return pa.compress(data, codec="zstd", asbytes=True)
+
+
+@pytest.mark.parametrize(
+    ("ending", "pack"),
+    [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress), (".zst", zstd)],
+)
+def test_packed_files(tmp_path, ending, pack):
+    text = b"a,b\n" + b"".join(b"%d,x%d\n" % (i, i) for i in range(20_000))
+    plain, _ = read(put(tmp_path, "p.csv", text))
+    path = put(tmp_path, "x.csv" + ending, pack(text))
+    rows, survey = read(path, block=5000)
+    assert rows == plain
+    assert len(survey.partitions) == 1
+    two = put(tmp_path, "two.csv" + ending, pack(text[:40_000]) + pack(text[40_000:]))
+    assert read(two)[0] == plain
+    misnamed = put(tmp_path, "misnamed.csv", pack(text))
+    assert read(misnamed)[0] == plain
+
+
+@pytest.mark.parametrize(
+    ("ending", "pack"),
+    [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress), (".zst", zstd)],
+)
+def test_packed_files_cut_short(tmp_path, ending, pack):
+    text = b"a,b\n" + b"".join(b"%d,x%d\n" % (i, i * 7919 % 10_007) for i in range(50_000))
+    packed = pack(text)
+    path = put(tmp_path, "x.csv" + ending, packed[: len(packed) // 2])
+    assert path in fails(path)
+
+
+def test_byte_order_marks_and_declared_encodings(tmp_path):
+    text = "naïve,b\n“1”,é\n"
+    plain = [{"naïve": "“1”", "b": "é"}]
+    for encoding in ("utf-8-sig", "utf-16", "utf-32"):
+        assert read(put(tmp_path, "x.csv", text.encode(encoding)))[0] == plain
+    for encoding in ("utf-16-le", "utf-16-be", "cp1252", "gb18030", "utf-8"):
+        path = put(tmp_path, "x.csv", text.encode(encoding))
+        assert read(path, encoding=encoding, block=3)[0] == plain
+    assert "utf-16-le" in fails(put(tmp_path, "x.csv", text.encode("utf-16-le")[8:]))
+
+
+def test_undeclared_encoding_is_a_fault_of_its_row(tmp_path):
+    path = put(tmp_path, "x.csv", b"n,city\nAnn,Montr\xe9al\nBo,Rome\n")
+    source = open_csv(path)
+    survey = source.survey(Needs())
+    assert survey.columns[1].kind == "bytes"
+    rows, faults = rows_of(source, survey)
+    assert faults == [(path, 2, "city", "is not UTF-8: byte 6 of the cell is 0xe9")]
+    assert rows[1] == {"n": "Bo", "city": "Rome"}
+    assert "line 1" in fails(put(tmp_path, "y.csv", b"\xe9,b\n1,2\n"))
+
+
+def test_bytes_that_are_not_of_the_declared_encoding(tmp_path):
+    path = put(tmp_path, "x.csv", b"a\n1\n\x81\n")
+    message = fails(path, encoding="cp1252")
+    assert f"{path}, line 3" in message
+    assert "0x81" in message
+    assert "line 3" in fails(
+        put(tmp_path, "y.csv", "a\n1\n2".encode("utf-16-le")[:-1]), encoding="utf-16-le"
+    )
+
+
+def test_faults_name_their_lines(tmp_path):
+    text = 'a,b\n1,"x\ny"\n\n2\n3,"x"y"\n4,5,6\n7,8\n'
+    path = put(tmp_path, "x.csv", text)
+    for block in (1, 2**20):
+        source = open_csv(path, block=block)
+        rows, faults = rows_of(source, source.survey(Needs()))
+        assert [fault[:3] for fault in faults] == [(path, n, None) for n in (5, 6, 7)]
+        assert rows[0] == {"a": "1", "b": "x\ny"}
+        assert rows[4] == {"a": "7", "b": "8"}
+        assert len(rows) == 5
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", ["is empty"]),
+        ("\n\r\n", ["is empty"]),
+        ("a,b\n", ["line 1", "no row"]),
+        ('a,b\n1,2\n3,"x\ny\n', ["line 3", "never closed"]),
+        ('a,"b\n1,2\n', ["line 1", "never closed"]),
+        ("id,v,v\n1,2,3\n", ["line 1", '"v"', "cell 2 and cell 3"]),
+        (",column_1\n1,2\n", ["line 1", '"column_1"']),
+        (b"PAR1\x15\x04", ["Parquet"]),
+        (b"PK\x03\x04xl", ["Excel"]),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path, content, words):
+    path = put(tmp_path, "x.csv", content)
+    message = fails(path)
+    assert all(word in message for word in [path, *words])
+
+
+def test_a_missing_file_and_a_changed_one(tmp_path):
+    assert "no such file" in fails(str(tmp_path / "no.csv"))
+    path = put(tmp_path, "x.csv", "a,b\n1,2\n3,4\n")
+    source = open_csv(path)
+    survey = source.survey(Needs())
+    put(tmp_path, "x.csv", "a,b\n1,2\n3\n")
+    with pytest.raises(SourceError, match="changed"):
+        rows_of(source, survey)
+    put(tmp_path, "x.csv", "a,b\n1\n2\n3\n4\n")
+    with pytest.raises(SourceError, match="changed"):
+        rows_of(source, survey)
+
+
+def test_the_first_file_with_an_error_is_named_whatever_the_number_of_jobs(tmp_path):
+    paths = [put(tmp_path, f"{i}.csv", "a\n" + "1\n" * 50_000) for i in range(3)]
+    bad = [put(tmp_path, f"{i}.csv", "") for i in (3, 4)]
+    for jobs in (1, 4):
+        with pytest.raises(SourceError) as caught:
+            open_csv(*paths, *bad).survey(Needs(jobs=jobs))
+        assert bad[0] in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns", "notice"),
+    [
+        ("x.csv", "a;b\n1,5;2\n3,5;4\n", ["a", "b"], "delimiter ; detected"),
+        ("x.csv", "a|b\n1|2\n", ["a", "b"], "delimiter | detected"),
+        ("x.csv", "a\tb\n1\t2\n", ["a", "b"], "delimiter tab detected"),
+        ("x.csv", "a;b\n1;2\n3;4;5\n", ["a", "b"], "delimiter ; detected"),
+        ("x.csv", "name;price, EUR;n\nx;1;2\ny;3;4\n", ["name", "price, EUR", "n"], "; detected"),
+        ("x.tsv", "a\tb,c\n1\t2,3\n", ["a", "b,c"], None),
+        ("x.tsv", "a,b\n1,2\n", ["a", "b"], "delimiter , detected"),
+        ("x.csv", "text\nso; it goes\nor; not; so\n", ["text"], None),
+        ("x.csv", "a;b|c\n1;2|3\n", ["a;b|c"], "the delimiter may be ; or |"),
+        ("x.csv", "a,b\n1;1,2;2\n", ["a", "b"], None),
+        ("x.csv", '"a";"b;c"\n"1";"2"\n', ["a", "b;c"], "delimiter ; detected"),
+    ],
+)
+def test_delimiters_are_detected_where_there_is_no_doubt(tmp_path, name, content, columns, notice):
+    path = put(tmp_path, name, content)
+    survey = open_csv(path).survey(Needs())
+    assert [c.name for c in survey.columns] == columns
+    if notice is None:
+        assert not survey.notices
+    else:
+        assert path in survey.notices[0]
+        assert notice in survey.notices[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "notice"),
+    [
+        ("A,B\n1,4,\n2,5,\n", ["A", "B"], "rows end in a delimiter that the header lacks"),
+        ("A,B,\n1,4\n2,5\n", ["A", "B"], "header ends in a delimiter and the rows do not"),
+        ("A,B,\n1,4,\n2,5,\n", ["A", "B"], "column 3 has neither a name nor a value"),
+        ("A,B,\n1,4,\n2,5,6\n", ["A", "B", "column_3"], "column 3 has no name"),
+        (",A\n0,1\n1,2\n", ["column_1", "A"], "column 1 has no name"),
+        ("A,B\n1,\n2,\n", ["A", "B"], None),
+        ("1,2\n3,4\n", ["1", "2"], "give -O header=false"),
+        ("A, B\n3,4\n", ["A", " B"], "keeps it"),
+        ("A,B\n\n1,2\n\r\n", ["A", "B"], "2 blank lines skipped"),
+        ('"A\nx",B\n1,2\n', ["A\nx", "B"], None),
+    ],
+)
+def test_odd_headers(tmp_path, content, columns, notice):
+    path = put(tmp_path, "x.csv", content)
+    source = open_csv(path)
+    survey = source.survey(Needs())
+    assert [c.name for c in survey.columns] == columns
+    assert not rows_of(source, survey)[1]
+    if notice is None:
+        assert not survey.notices
+    else:
+        assert path in survey.notices[0]
+        assert notice in survey.notices[0]
+
+
+def test_header_and_names(tmp_path):
+    path = put(tmp_path, "x.csv", "1,2\n3,4\n")
+    assert read(path, header=False)[0][0] == {"column_1": "1", "column_2": "2"}
+    assert read(path, names="a,b")[0] == [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
+    assert read(path, names=["a", "b"], header=True)[0] == [{"a": "3", "b": "4"}]
+    assert "names" in fails(path, names="a,b,c", header=True)
+    source = open_csv(path, names="a,b,c")
+    assert len(rows_of(source, source.survey(Needs()))[1]) == 2
+
+
+def test_a_blank_line_is_a_missing_value_in_a_file_of_one_column(tmp_path):
+    rows, survey = read(put(tmp_path, "x.csv", "a\n1\n\n3\n\n"))
+    assert [row["a"] for row in rows] == ["1", None, "3", None]
+    assert survey.columns[0].nulls
+
+
+def test_an_empty_cell_in_quotes(tmp_path):
+    path = put(tmp_path, "x.csv", 'a,b\n1,""\n2,\n')
+    assert [r["b"] for r in read(path)[0]] == [None, None]
+    assert [r["b"] for r in read(path, quoted_empty="text")[0]] == ["", None]
+
+
+def test_many_columns(tmp_path):
+    names = ",".join(f"c{i}" for i in range(1300))
+    path = put(tmp_path, "x.csv", names + "\n" + ",".join(["7"] * 1300) + "\n")
+    rows, survey = read(path)
+    assert len(rows[0]) == 1300
+    assert {c.kind for c in survey.columns} == {"int64"}
+
+
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        ("a;b\n1;2\n", {}),
+        ("1;2\n3;4\n", {"names": "a,b"}),
+        ("a|b\n1|2\n", {"delimiter": "|", "quote": "none", "escape": "backslash"}),
+        ("a\tb\n1\t2\n", {"decimal": ",", "thousands": ".", "null_words": "x,y"}),
+        ('1,""\n2,\n', {"header": "false", "quoted_empty": "text", "null_words": ""}),
+    ],
+)
+def test_saved_options_read_the_same_way(tmp_path, content, options):
+    path = put(tmp_path, "x.csv", content)
+    rows, survey = read(path, **options)
+    again, second = read(path, **survey.options)
+    assert again == rows
+    assert second.columns == survey.columns
+    assert second.options == survey.options
+    assert "delimiter" in survey.options
+
+
+def test_files_with_delimiters_of_their_own(tmp_path):
+    paths = [put(tmp_path, "a.csv", "x;y\n1;2\n"), put(tmp_path, "b.csv", "x,y\n3,4\n")]
+    rows, survey = read(*paths)
+    assert rows == [{"x": "1", "y": "2"}, {"x": "3", "y": "4"}]
+    assert "delimiter" not in survey.options
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"delimiter": ";;"},
+        {"delimiter": "é"},
+        {"delimiter": "\n"},
+        {"delimiter": ",", "quote": ","},
+        {"encoding": "klingon"},
+        {"encoding": "rot13"},
+        {"encoding": "base64"},
+        {"decimal": ";"},
+        {"decimal": ",", "thousands": ","},
+        {"names": "a,a"},
+        {"names": "a,"},
+        {"delimeter": ";"},
+    ],
+)
+def test_options_that_make_no_sense(options):
+    with pytest.raises(ValidationError):
+        CsvOptions(**options)
+
+
+def test_every_option_says_what_it_does():
+    assert all(field.description for field in CsvOptions.model_fields.values())

@@ -1,0 +1,261 @@
+"""How one CSV file is laid out: its delimiter, its columns' names and where its rows begin."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tfrec_cli._kernel._csv_reference import count_line_ends, split_csv, split_row
+from tfrec_cli._kernel.model import CsvDialect, CsvRows
+from tfrec_cli.errors import SourceError, shorten
+from tfrec_cli.sources.csv_options import CsvOptions
+from tfrec_cli.sources.csv_stream import ROW_LIMIT, Content, Framing, endless_row, sniff
+from tfrec_cli.sources.files import display
+
+_CANDIDATES = (b",", b";", b"\t", b"|")
+_SAMPLE = 2**16
+_SAMPLE_ROWS = 100
+_NOT_CSV = (
+    (b"PAR1", "a Parquet file. Read it with --source parquet."),
+    (b"PK\x03\x04", "a zip archive or an Excel workbook. Unpack it, or export it as CSV."),
+    (b"\xd0\xcf\x11\xe0", "an old Excel workbook. Export it as CSV."),
+)
+Cells = list[tuple[bytes, bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How one file is read.
+
+    names: of the cells of a row, in their order. tail: every row ends in one more delimiter, so
+    that it has an empty cell without a name at its end. start, line: offset in the text and line
+    (from 1) where the rows begin. nameless: names that tfrec made up. notices: what was detected.
+    """
+
+    path: str
+    framing: Framing
+    dialect: CsvDialect
+    names: tuple[str, ...]
+    start: int = 0
+    line: int = 1
+    tail: bool = False
+    nameless: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """How many cells a row has."""
+        return len(self.names) + self.tail
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """The beginning of a file: at least its first two rows, or all of it."""
+
+    text: bytes
+    final: bool
+
+    def rows(self, dialect: CsvDialect) -> CsvRows:
+        return split_csv(self.text, dialect, self.final)
+
+    def cells(self, dialect: CsvDialect) -> list[Cells]:
+        """The cells of the first rows."""
+        rows = self.rows(dialect)
+        places = zip(rows.starts[:_SAMPLE_ROWS], rows.ends[:_SAMPLE_ROWS], strict=True)
+        return [split_row(self.text[start:end], dialect) for start, end in places]
+
+
+def find_layout(path: str, options: CsvOptions) -> Layout:
+    """Look at the beginning of a file.
+
+    Raises SourceError where it is missing, empty, no CSV, or has no usable header.
+    """
+    framing = sniff(path, options.encoding)
+    dialect = _dialect(options, _default_delimiter(path))
+    sample = _read_sample(path, framing, dialect)
+    dialect, notices = _settle_delimiter(sample, dialect, options)
+    sample = _read_sample(path, framing, dialect)
+    _refuse_strange(path, sample, framing, dialect)
+    layout = _settle_names(Layout(path, framing, dialect, ()), sample, options)
+    if framing.found and framing.encoding and not options.encoding:
+        notices.insert(0, f"{framing.encoding} by its byte order mark")
+    dialect = replace(dialect, single=layout.width == 1)
+    return replace(layout, dialect=dialect, notices=(*notices, *layout.notices))
+
+
+def _dialect(options: CsvOptions, default: bytes) -> CsvDialect:
+    def mark(text: str | None) -> bytes | None:
+        return text.encode() if text else None
+
+    return CsvDialect(mark(options.delimiter) or default, mark(options.quote), mark(options.escape))
+
+
+def _default_delimiter(path: str) -> bytes:
+    name = os.path.basename(path).lower()
+    return (
+        b"\t" if ".tsv" in (os.path.splitext(name)[1], "." + name.split(".", 1)[-1][:3]) else b","
+    )
+
+
+def _read_sample(path: str, framing: Framing, dialect: CsvDialect) -> _Sample:
+    """Read on until two rows are complete."""
+    with Content(path, framing) as content:
+        text, wanted = b"", _SAMPLE
+        while data := content.read(wanted):
+            text += data
+            if len(text) >= _SAMPLE and len(split_csv(text, dialect, False).starts) >= 2:
+                return _Sample(text, False)
+            if len(text) > 2 * ROW_LIMIT:
+                raise endless_row(path, text, dialect, 1)
+            wanted = max(_SAMPLE, len(text))
+    return _Sample(text, True)
+
+
+def _refuse_strange(path: str, sample: _Sample, framing: Framing, dialect: CsvDialect) -> None:
+    """Raise SourceError for what is no text, or holds no row."""
+    head = sample.text[:64]
+    for magic, what in _NOT_CSV:
+        if head.startswith(magic):
+            raise SourceError(f"{display(path)} is {what}")
+    rows = sample.rows(dialect)
+    if rows.open_quote >= 0 and not len(rows.starts):
+        raise endless_row(path, sample.text, dialect, 1)
+    if not len(rows.starts):
+        raise SourceError(
+            f"{display(path)} is empty: expected a header and at least one row. "
+            "Leave the file out, or write it again."
+        )
+    if not framing.encoding and len(head) >= 4:
+        for order, zeros, others in (("le", head[1::2], head[::2]), ("be", head[::2], head[1::2])):
+            if 4 * zeros.count(0) >= 3 * len(zeros) and not others.count(0):
+                raise SourceError(
+                    f"{display(path)}, line 1: every other byte is 0, as in UTF-16. "
+                    f"Give the encoding: -O encoding=utf-16-{order}."
+                )
+
+
+def _settle_delimiter(
+    sample: _Sample, dialect: CsvDialect, options: CsvOptions
+) -> tuple[CsvDialect, list[str]]:
+    """The dialect with the file's delimiter, and notices.
+
+    The default is kept where it divides the first row and most others alike; else the one
+    candidate that does is taken.
+    """
+    if options.delimiter is not None:
+        return dialect, []
+    used = (dialect.quote, dialect.escape)
+    others = [c for c in _CANDIDATES if c != dialect.delimiter and c not in used]
+    fits = [c for c in others if _divides(sample, replace(dialect, delimiter=c))]
+    if _divides(sample, dialect) or not fits:
+        return dialect, []
+    if len(fits) == 1:
+        shown = "tab" if fits[0] == b"\t" else fits[0].decode()
+        return replace(dialect, delimiter=fits[0]), [f"delimiter {shown} detected"]
+    shown = " or ".join("tab" if c == b"\t" else c.decode() for c in fits)
+    return dialect, [f"the delimiter may be {shown}: say which with -O delimiter="]
+
+
+def _divides(sample: _Sample, dialect: CsvDialect) -> bool:
+    """Whether most rows have as many cells as the first, give or take an empty one at the end."""
+    first, *rest = [len(cells) for cells in sample.cells(dialect)] or [0]
+    alike = sum(abs(count - first) <= 1 and count > 1 for count in rest)
+    return first > 1 and 2 * alike >= len(rest)
+
+
+def _settle_names(layout: Layout, sample: _Sample, options: CsvOptions) -> Layout:
+    """The layout with names, `tail`, and where the rows begin."""
+    first, *rest = sample.cells(layout.dialect)
+    if not options.has_header:
+        count = len(options.names) if options.names else len(first)
+        names = options.names or tuple(f"column_{i + 1}" for i in range(count))
+        return _tailed(replace(layout, names=names), [first, *rest], dropped=False)
+    start = _after_first_row(sample, layout.dialect)
+    line = 1 + count_line_ends(sample.text[:start])
+    layout = replace(layout, start=start, line=line)
+    dropped = _names_too_many(first, rest)
+    header = first[:-1] if dropped else first
+    if options.names:
+        _check_count(layout, options.names, len(header))
+        return _tailed(replace(layout, names=options.names), rest, dropped)
+    return _tailed(_named(layout, header), rest, dropped)
+
+
+def _after_first_row(sample: _Sample, dialect: CsvDialect) -> int:
+    end = int(sample.rows(dialect).ends[0])
+    return end + (2 if sample.text.startswith(b"\r\n", end) else end < len(sample.text))
+
+
+def _names_too_many(header: Cells, rest: Sequence[Cells]) -> bool:
+    """Whether the header ends in a delimiter that the rows do not have."""
+    short = sum(len(cells) == len(header) - 1 for cells in rest)
+    return len(header) > 1 and not header[-1][0] and 2 * short > len(rest)
+
+
+def _tailed(layout: Layout, rest: Sequence[Cells], dropped: bool) -> Layout:
+    """The layout with `tail` set where most rows end in a delimiter that the header lacks."""
+    longer = sum(len(cells) == len(layout.names) + 1 and not cells[-1][0] for cells in rest)
+    notices = list(layout.notices)
+    if dropped:
+        notices.append("the header ends in a delimiter and the rows do not; it is ignored")
+    tail = 2 * longer > len(rest)
+    if tail:
+        notices.append("the rows end in a delimiter that the header lacks; it is ignored")
+    return replace(layout, tail=tail, notices=tuple(notices))
+
+
+def _check_count(layout: Layout, names: Sequence[str], found: int) -> None:
+    if len(names) != found:
+        raise SourceError(
+            f"{display(layout.path)}, line {layout.line - 1}: the header has {found} cells, "
+            f"but -O names= gives {len(names)} names. Give one name for each."
+        )
+
+
+def _named(layout: Layout, header: Cells) -> Layout:
+    """The layout with the names that the header holds; an empty one becomes `column_N`."""
+    names = [_decode_name(layout, i, cell) for i, (cell, _) in enumerate(header)]
+    nameless = tuple(f"column_{i + 1}" for i, name in enumerate(names) if not name)
+    names = [name or f"column_{i + 1}" for i, name in enumerate(names)]
+    _refuse_duplicates(layout, names)
+    notices = list(layout.notices)
+    padded = [name for name in names if name != name.strip()]
+    if padded:
+        notices.append(f'the name "{shorten(padded[0])}" begins or ends with a blank, and keeps it')
+    if all(_is_number(name) for name in names):
+        notices.append("the first row holds only numbers: give -O header=false if it is data")
+    return replace(layout, names=tuple(names), nameless=nameless, notices=tuple(notices))
+
+
+def _decode_name(layout: Layout, index: int, cell: bytes) -> str:
+    try:
+        return cell.decode()
+    except UnicodeDecodeError as error:
+        text = shorten(cell.decode("utf-8", "backslashreplace"))
+        raise SourceError(
+            f"{display(layout.path)}, line {layout.line - 1}: the name of column {index + 1}, "
+            f'"{text}", '
+            f"is not UTF-8 (byte 0x{cell[error.start]:02x}). "
+            "Give the encoding, such as -O encoding=cp1252."
+        ) from error
+
+
+def _refuse_duplicates(layout: Layout, names: Sequence[str]) -> None:
+    first: dict[str, int] = {}
+    for index, name in enumerate(names):
+        if name in first:
+            raise SourceError(
+                f'{display(layout.path)}, line {layout.line - 1}: column "{shorten(name)}" appears '
+                f"twice, as cell {first[name] + 1} and cell {index + 1}. Rename one of them, or "
+                "give all names with -O header=true -O names=a,b,c."
+            )
+        first[name] = index
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
