@@ -1,0 +1,168 @@
+"""What a Parquet footer tells: schema, row groups, null counts, pandas' index columns.
+
+The format: https://parquet.apache.org/docs/file-format/metadata/. The index columns are in the
+key `pandas` of the schema's metadata:
+https://pandas.pydata.org/docs/development/developer.html#storing-pandas-dataframe-objects-in-apache-parquet-format
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tfrec_cli.errors import SourceError
+from tfrec_cli.sources.files import display, unreadable
+
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """rows: how many. size: bytes of its columns before compression. nulls: the null count of
+    each leaf column, None where the file does not say.
+    """
+
+    rows: int
+    size: int
+    nulls: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """One file's footer. shown: the path for messages. int96: whether it has INT96 times.
+    leaves: for each column its leaf columns in the row groups: first, and last excluded.
+    """
+
+    path: str
+    schema: pa.Schema
+    groups: tuple[RowGroup, ...]
+    leaves: dict[str, tuple[int, int]]
+    int96: bool
+
+    @property
+    def shown(self) -> str:
+        """The path as it can be shown anywhere."""
+        return display(self.path)
+
+    @property
+    def rows(self) -> int:
+        """Rows of all row groups."""
+        return sum(group.rows for group in self.groups)
+
+
+def read_footer(path: str, int96: str = "us") -> Footer:
+    """The footer of the Parquet file at `path`; `int96` is the unit of old timestamps.
+
+    Raises SourceError naming the file where it is missing, empty, cut off or not Parquet, and
+    naming the column where two have one name.
+    """
+    try:
+        with pq.ParquetFile(path, pre_buffer=False, coerce_int96_timestamp_unit=int96) as file:
+            schema, metadata = file.schema_arrow, file.metadata
+            physical = [file.schema.column(i).physical_type for i in range(metadata.num_columns)]
+            groups = tuple(_row_groups(metadata))
+    except OSError as error:
+        if error.errno:
+            raise unreadable(path, error) from error
+        raise _not_parquet(path, error) from error
+    except (pa.ArrowException, ValueError) as error:
+        raise _not_parquet(path, error) from error
+    _refuse_duplicates(path, schema)
+    return Footer(path, schema, groups, _leaves(schema), "INT96" in physical)
+
+
+def _not_parquet(path: str, error: Exception) -> SourceError:
+    shown = display(path)
+    size = os.path.getsize(path)
+    if not size:
+        return SourceError(f"{shown}: is empty (0 bytes), not a Parquet file. Write it again.")
+    with open(path, "rb") as file:
+        head = file.read(4)
+    if head != b"PAR1":
+        return SourceError(
+            f'{shown}: is not a Parquet file: it begins with {head!r}, not b"PAR1". '
+            "Choose its format with --source."
+        )
+    return SourceError(
+        f"{shown}: is cut off or damaged: no Parquet footer at its end "
+        f"({str(error).splitlines()[0]}). Copy or write it again."
+    )
+
+
+def _row_groups(metadata: pq.FileMetaData) -> Iterator[RowGroup]:
+    for at in range(metadata.num_row_groups):
+        group = metadata.row_group(at)
+        nulls = tuple(_null_count(group.column(leaf)) for leaf in range(group.num_columns))
+        yield RowGroup(group.num_rows, group.total_byte_size, nulls)
+
+
+def _null_count(chunk: pq.ColumnChunkMetaData) -> int | None:
+    statistics = chunk.statistics if chunk.is_stats_set else None
+    if statistics is None or not statistics.has_null_count:
+        return None
+    return int(statistics.null_count)
+
+
+def _refuse_duplicates(path: str, schema: pa.Schema) -> None:
+    twice = [name for name, times in Counter(schema.names).items() if times > 1]
+    if twice:
+        raise SourceError(
+            f"{display(path)}, column {twice[0]}: two columns have this name. "
+            "Rename one of them where the file is written."
+        )
+
+
+def _leaves(schema: pa.Schema) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    at = 0
+    for field in schema:
+        found[field.name] = (at, at := at + _leaf_count(field.type))
+    return found
+
+
+def _leaf_count(kind: pa.DataType) -> int:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _leaf_count(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return _leaf_count(kind.value_type)
+    if kind.num_fields:
+        return sum(_leaf_count(kind.field(i).type) for i in range(kind.num_fields))
+    return 1
+
+
+def column_nulls(footer: Footer, name: str) -> bool | None:
+    """Whether column `name` holds nulls as far as the footer tells, None where it does not."""
+    field = footer.schema.field(name)
+    if not field.nullable:
+        return False
+    first, last = footer.leaves[name]
+    counts = [count for group in footer.groups for count in group.nulls[first:last]]
+    if not counts or None in counts:
+        return None
+    if not any(counts):
+        return False
+    # In a list or struct a leaf's null may lie deeper than the column itself.
+    return None if field.type.num_fields else True
+
+
+def index_columns(schema: pa.Schema, unnamed_only: bool) -> set[str]:
+    """The columns of `schema` that were a pandas index; those without a name are called
+    `__index_level_0__` and so on, and are known by that alone.
+    """
+    unnamed = {name for name in schema.names if _UNNAMED_INDEX.fullmatch(name)}
+    return unnamed if unnamed_only else unnamed | _pandas_index(schema)
+
+
+def _pandas_index(schema: pa.Schema) -> set[str]:
+    try:
+        listed = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+    except (ValueError, KeyError, TypeError):
+        return set()
+    return {name for name in listed if isinstance(name, str) and name in schema.names}

@@ -1,0 +1,112 @@
+"""One image file: its format by the first bytes, its size by the header, its pixels on request.
+
+The first bytes of each format are those that its specification fixes. JPEG's multi-picture form
+(MPO) is JPEG followed by more of it, and is called so.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+# Pixels that a full check decodes at most: a small file can declare a picture that fills memory.
+MOST_PIXELS = 2 * 89_478_485
+
+
+class BadImage(Exception):
+    """Why an image cannot be used, as the end of a sentence."""
+
+
+def image_format(head: bytes) -> str | None:
+    """The format that the first 32 bytes tell (`jpeg`, `png`, …), None where they tell none."""
+    for magic, name in (
+        (b"\xff\xd8\xff", "jpeg"),
+        (b"\x89PNG\r\n\x1a\n", "png"),
+        (b"GIF87a", "gif"),
+        (b"GIF89a", "gif"),
+        (b"II*\x00", "tiff"),
+        (b"MM\x00*", "tiff"),
+        (b"II+\x00", "tiff"),
+        (b"MM\x00+", "tiff"),
+    ):
+        if head.startswith(magic):
+            return name
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "webp"
+    if head[4:12] in (b"ftypavif", b"ftypavis"):
+        return "avif"
+    # Two letters alone would take much text for an image: the next header's size must fit too.
+    if head[:2] == b"BM" and int.from_bytes(head[14:18], "little") in _BMP_HEADERS:
+        return "bmp"
+    return None
+
+
+_BMP_HEADERS = (12, 16, 40, 52, 56, 64, 108, 124)
+
+
+def image_size(data: bytes, format: str) -> tuple[int, int]:
+    """Width and height in pixels from the header of `data`. Raises BadImage."""
+    try:
+        with _open(data, format) as image:
+            size = int(image.size[0]), int(image.size[1])
+    except Exception as error:
+        # The parsers of a dozen formats on bytes from anywhere: any kind of error may come.
+        raise BadImage(_words(error)) from error
+    if min(size) < 1:
+        raise BadImage(f"its header declares {size[0]} × {size[1]} pixels")
+    return size
+
+
+def check_image(data: bytes, format: str) -> tuple[int, int]:
+    """As `image_size`, after decoding every pixel of every frame. Raises BadImage also for more
+    than MOST_PIXELS in a frame.
+    """
+    width, height = image_size(data, format)
+    if width * height > MOST_PIXELS:
+        raise BadImage(
+            f"it declares {width} × {height} pixels, more than {MOST_PIXELS:,} are not decoded"
+        )
+    try:
+        if format == "png":
+            with _open(data, format) as image:
+                image.verify()
+        _decode(data, format)
+    except Exception as error:
+        raise BadImage(_words(error)) from error
+    return width, height
+
+
+def _decode(data: bytes, format: str) -> None:
+    with _open(data, format) as image:
+        frame = 0
+        while True:
+            image.load()
+            frame += 1
+            if format == "jpeg" or frame >= getattr(image, "n_frames", 1):
+                return
+            image.seek(frame)
+
+
+def _open(data: bytes, format: str) -> Any:
+    """The Pillow image of `data`, by its format's own class: `Image.open` would try all formats,
+    refuse large sizes that nobody decodes, and warn on standard error.
+    """
+    from PIL import Image
+
+    Image.preinit()
+    if format.upper() not in Image.OPEN:
+        Image.init()
+    if format.upper() not in Image.OPEN:
+        raise BadImage(f"this Pillow does not know {format}")
+    if format == "jpeg":
+        from PIL.JpegImagePlugin import JpegImageFile
+
+        return JpegImageFile(BytesIO(data))
+    return Image.OPEN[format.upper()][0](BytesIO(data), "")
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, BadImage):
+        return str(error)
+    text = str(error).strip()
+    return text.splitlines()[0] if text else "its header is cut off or damaged"

@@ -1,0 +1,269 @@
+"""Folders of images as a source: one row for each image file, its bytes untouched.
+
+Layouts, told from the folders at the top:
+
+    class   class/x.jpg, class/any/depth/x.jpg    the top folder names the class
+    split   split/class/x.jpg, split/x.jpg        all top folders are called as splits are
+    flat    x.jpg                                 no classes
+
+Columns: `image/encoded`, `image/format` (`jpeg`, `png`, `gif`, `bmp`, `webp`, `tiff` or `avif`, as
+the first bytes tell and whatever the name says), `image/height`, `image/width`, `image/filename`
+(the base name; binary where some name is not UTF-8), and `image/class/text` unless the layout is
+flat.
+
+Classes are numbered from 0 in the byte order of their names over all splits, or by value where all
+names are integers; a class folder without an image keeps its number.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import Any, ClassVar, Literal
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field
+
+from tfrec_cli.sources.base import (
+    Column,
+    Fault,
+    Fingerprint,
+    LabelHint,
+    Needs,
+    Origin,
+    Partition,
+    SourceBatch,
+    Survey,
+)
+from tfrec_cli.sources.files import counted, display, some
+from tfrec_cli.sources.imagefile import BadImage, check_image, image_format, image_size
+from tfrec_cli.sources.imagetree import IMAGE_SUFFIXES, ImageTree, class_names, plant
+from tfrec_cli.sources.imagetree import notices as tree_notices
+
+TENSORFLOW_READS = ("jpeg", "png", "gif", "bmp")
+_HEAD = 32
+_READERS = 4
+_TYPES = {
+    "image/encoded": pa.binary(),
+    "image/format": pa.string(),
+    "image/height": pa.int64(),
+    "image/width": pa.int64(),
+    "image/filename": pa.string(),
+    "image/class/text": pa.string(),
+}
+
+
+class Options(BaseModel):
+    """The options of the images source."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    layout: Literal["auto", "class", "split", "flat"] = Field(
+        "auto", description="What the top folders are: classes, splits, or nothing (flat)."
+    )
+    check: Literal["header", "full"] = Field(
+        "header",
+        description="How far each image is checked: its header, or every pixel (finds cut files).",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFiles:
+    """What reading a partition takes: paths and classes of its files, the type of file names,
+    and the bytes of each file as the survey saw them.
+    """
+
+    paths: tuple[str, ...]
+    classes: tuple[str | None, ...]
+    sizes: tuple[int, ...]
+    names: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class _Image:
+    path: str
+    group: str | None
+    data: bytes = b""
+    format: str | None = None
+    size: tuple[int, int] | None = None
+    fault: str = ""
+
+
+class ImagesSource:
+    """Reads image folders (see `tfrec_cli.sources.base.Source`)."""
+
+    name: ClassVar[str] = "images"
+    summary: ClassVar[str] = "Folders of images: class/x.jpg, split/class/x.jpg, or no classes."
+    suffixes: ClassVar[tuple[str, ...]] = IMAGE_SUFFIXES
+    Options: ClassVar[type[BaseModel]] = Options
+
+    def __init__(self, inputs: Sequence[Any], options: BaseModel) -> None:
+        self.inputs = tuple(str(item) for item in inputs)
+        self.options = Options.model_validate(options.model_dump())
+        self.partition_bytes = 64 * 2**20
+        self.partition_files = 512
+        self.batch_bytes = 16 * 2**20
+
+    def survey(self, needs: Needs) -> Survey:
+        """The images, their classes and splits.
+
+        With `needs.types` the first bytes of each file are read, to name in a notice the formats
+        that TensorFlow cannot decode and the files whose ending is wrong. Raises SourceError
+        naming a folder without images.
+        """
+        trees = plant(self.inputs, self.options.layout, needs.temp_dir)
+        files = [image.file for tree in trees for image in tree.images]
+        names = class_names(trees)
+        text = pa.string() if all(_is_utf8(f.path) for f in files) else pa.binary()
+        columns = tuple(c for c in _TYPES if names or c != "image/class/text")
+        bare = any(image.group is None for tree in trees for image in tree.images)
+        kinds = _TYPES | {"image/filename": text}
+        return Survey(
+            columns=tuple(
+                Column(column, kinds[column], nulls=bare and column == "image/class/text")
+                for column in columns
+            ),
+            partitions=tuple(self._partitions(trees, text)),
+            fingerprints=tuple(files),
+            notices=(*tree_notices(trees, names), *_format_notices(files, needs)),
+            options=self.options.model_dump(),
+            labels=(LabelHint("image/class/label", "image/class/text", names),) if names else (),
+        )
+
+    def _partitions(self, trees: Sequence[ImageTree], names: pa.DataType) -> Iterator[Partition]:
+        for tree in trees:
+            row = 0
+            for split, images in groupby(tree.images, key=lambda image: image.split):
+                for run in _runs(list(images), self.partition_bytes, self.partition_files):
+                    detail = ImageFiles(
+                        tuple(image.file.path for image in run),
+                        tuple(image.group for image in run),
+                        tuple(image.file.size for image in run),
+                        names,
+                    )
+                    size = sum(detail.sizes)
+                    yield Partition(tree.root, row, len(run), size, detail, split)
+                    row += len(run)
+
+    def read(self, partition: Partition, columns: Sequence[str]) -> Iterator[SourceBatch]:
+        """The images of a partition, in batches of about `batch_bytes`.
+
+        A file that is missing, unreadable, empty or no image is a Fault naming it.
+        """
+        detail: ImageFiles = partition.detail
+        row = partition.first_row
+        full = self.options.check == "full"
+        with ThreadPoolExecutor(min(_READERS, len(detail.paths))) as pool:
+            for first, last in _cuts(detail.sizes, self.batch_bytes, len(detail.sizes)):
+                paths, classes = detail.paths[first:last], detail.classes[first:last]
+                images = list(pool.map(partial(_load, full), paths, classes))
+                yield _batch(images, columns, detail.names, Origin(display(partition.file), row))
+                row += len(images)
+
+
+def _runs(images: list[Any], size: int, count: int) -> Iterator[list[Any]]:
+    for first, last in _cuts([image.file.size for image in images], size, count):
+        yield images[first:last]
+
+
+def _cuts(sizes: Sequence[int], most: int, count: int) -> Iterator[tuple[int, int]]:
+    """Neighbours together, up to `most` bytes and `count` of them, at least one."""
+    first, held = 0, 0
+    for at, size in enumerate(sizes):
+        if at > first and (held + size > most or at - first == count):
+            yield first, at
+            first, held = at, 0
+        held += size
+    if sizes:
+        yield first, len(sizes)
+
+
+def _load(full: bool, path: str, group: str | None) -> _Image:
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        return _Image(path, group, fault=f"cannot be read ({error.strerror or error})")
+    if not data:
+        return _Image(path, group, fault="is empty (0 bytes), not an image")
+    format = image_format(data[:_HEAD])
+    if format is None:
+        return _Image(path, group, fault=f"is not an image: it begins with {data[:8]!r}")
+    try:
+        size = check_image(data, format) if full else image_size(data, format)
+    except BadImage as error:
+        return _Image(path, group, fault=f"is not a whole {format} image: {error}")
+    return _Image(path, group, data, format, size)
+
+
+def _batch(
+    images: list[_Image], columns: Sequence[str], names: pa.DataType, origin: Origin
+) -> SourceBatch:
+    cells = {
+        "image/encoded": [i.data for i in images],
+        "image/format": [i.format for i in images],
+        "image/height": [i.size and i.size[1] for i in images],
+        "image/width": [i.size and i.size[0] for i in images],
+        "image/filename": [os.fsencode(os.path.basename(i.path)) for i in images],
+        "image/class/text": [i.group for i in images],
+    }
+    kinds = _TYPES | {"image/filename": names}
+    arrays = [pa.array(cells[column], kinds[column]) for column in columns]
+    data = pa.RecordBatch.from_arrays(arrays, list(columns))
+    if not columns:
+        data = pa.RecordBatch.from_struct_array(pa.array([{}] * len(images), pa.struct([])))
+    hint = "Replace or remove it, or leave such files out with --on-error skip."
+    faults = tuple(
+        Fault(row, None, None, image.fault, hint) for row, image in enumerate(images) if image.fault
+    )
+    files = [display(image.path) for image in images]
+    return SourceBatch(data, Origin(origin.file, origin.first_row, files=files), faults)
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        os.path.basename(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _format_notices(files: Sequence[Fingerprint], needs: Needs) -> Iterator[str]:
+    paths = [file.path for file in files]
+    if needs.types:
+        with ThreadPoolExecutor(max(1, needs.jobs) * 2) as pool:
+            formats = list(pool.map(_sniff, paths))
+        wrong = [
+            p for p, f in zip(paths, formats, strict=True) if f and f != (_format_by_name(p) or f)
+        ]
+        if wrong:
+            yield (
+                f"{counted(len(wrong), 'image')} not of the format that the ending says (the "
+                f"content counts): {some(wrong)}"
+            )
+    else:
+        formats = [_format_by_name(path) for path in paths]
+    for format in sorted({f for f in formats if f and f not in TENSORFLOW_READS}):
+        found = [p for p, f in zip(paths, formats, strict=True) if f == format]
+        yield (
+            f"{counted(len(found), 'image')} of format {format}, which tf.io.decode_image does "
+            f"not read: {some(found)}"
+        )
+
+
+def _sniff(path: str) -> str | None:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return image_format(file.read(_HEAD))
+    except OSError:
+        return None
+
+
+def _format_by_name(path: str) -> str | None:
+    ending = os.path.splitext(path)[1].lower().lstrip(".")
+    usual = {"jpg": "jpeg", "jpe": "jpeg", "jfif": "jpeg", "tif": "tiff"}
+    return usual.get(ending, ending) or None

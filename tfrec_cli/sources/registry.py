@@ -1,0 +1,296 @@
+"""Which source reads an input, and with which options.
+
+Sources are found through the entry point group `tfrec_cli.sources`; only the one that is needed is
+imported. `SUFFIXES` repeats what the built-in ones take, so that choosing among them imports none.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticUndefined
+
+from tfrec_cli.errors import SchemaError, SourceError, UsageError, did_you_mean
+from tfrec_cli.sources.base import Source
+from tfrec_cli.sources.files import (
+    display,
+    expand_inputs,
+    fingerprint,
+    has_suffix,
+    settle_streams,
+    some,
+    walk,
+)
+
+GROUP = "tfrec_cli.sources"
+_COMPRESSED = ("", ".gz", ".bz2", ".zst", ".xz")
+SUFFIXES: dict[str, tuple[str, ...]] = {
+    "csv": tuple(f".{kind}{c}" for kind in ("csv", "tsv") for c in _COMPRESSED),
+    "parquet": (".parquet", ".pq", ".parq"),
+    "images": (
+        *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp"),
+        *(".webp", ".tif", ".tiff", ".avif"),
+    ),
+    "table": (),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OptionInfo:
+    """One option of a source. type: its values in words, such as `auto|off`. default: as it
+    would be typed, None where there is none.
+    """
+
+    name: str
+    type: str
+    default: str | None
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceInfo:
+    """One installed source. package: the distribution that brings it."""
+
+    name: str
+    summary: str
+    suffixes: tuple[str, ...]
+    options: tuple[OptionInfo, ...]
+    package: str
+
+
+def open_source(
+    inputs: Sequence[Any],
+    name: str | None = None,
+    options: Mapping[str, str] | None = None,
+    saved: Mapping[str, Any] | None = None,
+    temp_dir: str | None = None,
+) -> Source:
+    """The source that reads `inputs`, chosen by name, or by what the inputs are.
+
+    inputs: paths, patterns, folders, `-`, or tables in memory; not mixed. name: of an installed
+    source. options: as `-O` gives them. saved: the `source:` section of a schema file, with
+    `name` or without; its options count only for the source it was written for, and `options` go
+    before them. temp_dir: where standard input is copied.
+    Raises UsageError for unknown names, options and values, SourceError for missing inputs.
+    """
+    if not inputs:
+        raise UsageError(
+            "no source is given. Name files, folders, patterns, or - (standard input)."
+        )
+    settled = _settle(inputs, temp_dir)
+    known = dict(saved or {})
+    saved_name = known.pop("name", None)
+    tables = not isinstance(settled[0], str)
+    chosen = "table" if tables else name or saved_name or _detect(settled)
+    source = _load(chosen)
+    fits = saved_name in (None, chosen)
+    opened: Source = source(settled, _options(source, options or {}, known if fits else {}))
+    return opened
+
+
+def list_sources() -> list[SourceInfo]:
+    """All installed sources by name; one that cannot be imported says so in its summary."""
+    return [_info(point) for _, point in sorted(_points().items())]
+
+
+def _points() -> dict[str, EntryPoint]:
+    """Entry points by name. The built-in ones cannot be replaced by accident."""
+    found = {point.name: point for point in entry_points(group=GROUP)}
+    own = {p.name: p for p in entry_points(group=GROUP) if p.value.startswith("tfrec_cli.")}
+    return found | own
+
+
+def _load(name: str) -> Any:
+    points = _points()
+    if name not in points:
+        raise UsageError(
+            f'--source: there is no source "{name}".{did_you_mean(name, points)} '
+            f"Installed: {', '.join(sorted(points))}."
+        )
+    try:
+        return points[name].load()
+    except Exception as error:
+        # A plugin is foreign code: whatever its import raises must name it.
+        raise UsageError(
+            f'source "{name}" ({points[name].value}) cannot be imported: {error}.'
+        ) from error
+
+
+def _settle(inputs: Sequence[Any], temp_dir: str | None) -> list[Any]:
+    paths = [os.fsdecode(i) for i in inputs if isinstance(i, (str, bytes, os.PathLike))]
+    if len(paths) == len(inputs):
+        return settle_streams(paths, temp_dir)
+    from tfrec_cli.sources.table import refuse_mixture
+
+    refuse_mixture(inputs)
+    return list(inputs)
+
+
+def _detect(inputs: Sequence[str]) -> str:
+    """The one source whose kind of files all `inputs` are."""
+    first: dict[str, str] = {}
+    for item in inputs:
+        first.setdefault(_detect_one(item), item)
+    if len(first) > 1:
+        kinds = " and ".join(f"{display(item)} ({kind})" for kind, item in first.items())
+        raise SourceError(
+            f"the inputs are of several kinds: {kinds}. Convert them apart, or choose by --source."
+        )
+    return next(iter(first))
+
+
+def _detect_one(item: str) -> str:
+    if os.path.isdir(item):
+        return _by_files(item, (file.path for file in walk(item).files))
+    if not os.path.lexists(item) and glob.has_magic(item):
+        return _by_files(item, expand_inputs([item], _all_suffixes()).files)
+    fingerprint(item)
+    found = _by_suffix(item) or _by_content(item)
+    if found is None:
+        raise UsageError(
+            f"{display(item)}: neither its ending nor its content tells which source reads it. "
+            f"Choose with --source: {', '.join(sorted(_points()))}."
+        )
+    return found
+
+
+def _by_files(place: str, paths: Iterable[str]) -> str:
+    paths = list(paths)
+    kinds = Counter(kind for path in paths if (kind := _by_suffix(path)))
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    if kinds:
+        listed = " and ".join(f"{number:,} for {kind}" for kind, number in kinds.most_common())
+        raise SourceError(
+            f"{display(place)}: holds files of several kinds: {listed}. Choose with "
+            f"{' or '.join(f'--source {kind}' for kind in kinds)}."
+        )
+    held = some(paths) if paths else "nothing"
+    raise SourceError(
+        f"{display(place)}: holds no file that an installed source takes; found {held}. "
+        "Check the folder, or choose with --source."
+    )
+
+
+def _by_suffix(path: str) -> str | None:
+    for name, suffixes in SUFFIXES.items():
+        if has_suffix(path, suffixes):
+            return name
+    for name, suffixes in _plugin_suffixes().items():
+        if has_suffix(path, suffixes):
+            return name
+    return None
+
+
+def _all_suffixes() -> tuple[str, ...]:
+    known = [*SUFFIXES.values(), *_plugin_suffixes().values()]
+    return tuple(suffix for suffixes in known for suffix in suffixes)
+
+
+def _plugin_suffixes() -> dict[str, tuple[str, ...]]:
+    foreign = sorted(set(_points()) - set(SUFFIXES))
+    return {name: tuple(_load(name).suffixes) for name in foreign}
+
+
+def _by_content(path: str) -> str | None:
+    """The source for a file by its first bytes: Parquet, an image, compressed text, text."""
+    from tfrec_cli.sources.imagefile import image_format
+
+    with open(path, "rb") as file:
+        head = file.read(4096)
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if image_format(head[:32]):
+        return "images"
+    if head.startswith((b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00")):
+        return "csv"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or (head and b"\0" not in head):
+        return "csv"
+    return None
+
+
+def _options(source: type[Any], given: Mapping[str, str], saved: Mapping[str, Any]) -> BaseModel:
+    model: type[BaseModel] = source.Options
+    asked = {key.replace("-", "_"): value for key, value in given.items()}
+    _refuse_unknown(source, asked, "-O ", UsageError)
+    _refuse_unknown(source, saved, "schema, source: ", SchemaError)
+    try:
+        return model.model_validate({**saved, **asked})
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = str(first["loc"][0]) if first["loc"] else ""
+        by_user = key in asked or not key
+        where = f"-O {key}={asked[key]}" if key in asked else f"source option {key}"
+        kind = UsageError if by_user else SchemaError
+        raise kind(f"{where}: {_reason(first)} {_about(model, key)}".rstrip()) from error
+
+
+def _reason(error: Any) -> str:
+    text = str(error["msg"]).removeprefix("Value error, ").rstrip(".")
+    return f"{text[:1].lower()}{text[1:]}."
+
+
+def _about(model: type[BaseModel], key: str) -> str:
+    field = model.model_fields.get(key)
+    return "" if field is None or not field.description else field.description
+
+
+def _refuse_unknown(
+    source: type[Any], keys: Iterable[str], where: str, kind: type[UsageError]
+) -> None:
+    known = sorted(source.Options.model_fields)
+    for key in keys:
+        if key not in known:
+            listed = f"It has: {', '.join(known)}." if known else "It has none."
+            raise kind(
+                f"{where}{key}: the source {source.name} has no such option."
+                f"{did_you_mean(key, known)} {listed}"
+            )
+
+
+def _info(point: EntryPoint) -> SourceInfo:
+    package = point.dist.name if point.dist else ""
+    try:
+        source = _load(point.name)
+    except UsageError as error:
+        return SourceInfo(point.name, str(error), (), (), package)
+    fields = source.Options.model_fields.items()
+    options = tuple(_option(key, field) for key, field in fields)
+    return SourceInfo(point.name, source.summary, tuple(source.suffixes), options, package)
+
+
+def _option(key: str, field: Any) -> OptionInfo:
+    default = field.get_default(call_default_factory=True)
+    nothing = default is None or default is PydanticUndefined
+    return OptionInfo(
+        key, _spell(field.annotation), None if nothing else _typed(default), field.description or ""
+    )
+
+
+def _typed(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (tuple, list)):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def _spell(annotation: Any) -> str:
+    """An annotation as values a user can type."""
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return "|".join(map(str, args))
+    if origin in (Union, UnionType):
+        return "|".join(_spell(arg) for arg in args if arg is not NoneType)
+    if origin in (tuple, list, Sequence):
+        return f"{_spell(args[0])},…"
+    names = {str: "text", int: "number", float: "number", bool: "true|false"}
+    return names.get(annotation, getattr(annotation, "__name__", "text"))
