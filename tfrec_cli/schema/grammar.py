@@ -54,6 +54,7 @@ __all__ = [
     "TextRules",
     "classify",
     "null_declared",
+    "null_missing",
     "parse_float",
     "parse_int64",
 ]
@@ -263,6 +264,20 @@ def null_declared(cells: pa.Array, rules: TextRules) -> pa.Array:
         reading.trimmed(cells), np.ones(len(cells), bool), reading.declared_words(rules.null_words)
     )
     return pc.if_else(pa.array(declared), pa.scalar(None, cells.type), cells)
+
+
+def null_missing(cells: pa.Array, rules: TextRules, numbers: bool) -> pa.Array:
+    """Text cells that may hold lists, with those made null that are missing as a whole: empty or
+    blank ones, declared null words, and where `numbers` are expected the usual null words.
+    """
+    if not len(cells):
+        return cells
+    words = reading.NULL_WORDS if numbers else ()
+    words = words if rules.null_words is None else rules.null_words
+    missing = reading.is_in(
+        reading.trimmed(cells), np.ones(len(cells), bool), reading.declared_words((*words, ""))
+    )
+    return pc.if_else(pa.array(missing), pa.scalar(None, cells.type), cells)
 
 
 def _parsed(

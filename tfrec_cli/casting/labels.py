@@ -1,0 +1,57 @@
+"""Label features: names become their positions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tfrec_cli.casting.arrays import fill, is_text, valid
+from tfrec_cli.casting.literals import leaf_of
+from tfrec_cli.casting.values import SKIP, CastFault, Values, convert
+from tfrec_cli.casting.words import as_text
+from tfrec_cli.errors import did_you_mean
+from tfrec_cli.schema.binding import BoundFeature
+from tfrec_cli.schema.grammar import null_declared
+
+
+def look_up(array: pa.Array, feature: BoundFeature, column: str | None) -> Values:
+    """The positions of values among `feature.labels`, as `feature.type` (bytes: the names).
+
+    array: plain, without lists; numbers are looked up by their shortest digits. Values that are
+    not among the labels become faults, nulls or the default, as `feature.unknown` says.
+    """
+    names = feature.labels or ()
+    texts = (
+        as_text(array) if not pa.types.is_null(array.type) else pa.nulls(len(array), pa.string())
+    )
+    if feature.text is not None and is_text(array.type):
+        texts = null_declared(texts, feature.text)
+    places = pc.index_in(texts, value_set=pa.array(names, texts.type), skip_nulls=True)
+    unknown = np.flatnonzero(valid(texts) & ~valid(places))
+    found = places if feature.type != "bytes" else pa.array(names, pa.binary()).take(places)
+    values = convert(found, replace(feature, labels=None, text=None), column).array
+    if not len(unknown) or feature.unknown.action == "omit":
+        return Values(values, left_out=unknown)
+    if feature.unknown.action == "default":
+        filled = fill(values, leaf_of(feature, feature.unknown.default))
+        return Values(pc.if_else(pc.is_valid(texts), filled, values))
+    return Values(values, _unknown(texts, unknown, feature, column))
+
+
+def _unknown(
+    texts: pa.Array, places: Any, feature: BoundFeature, column: str | None
+) -> tuple[CastFault, ...]:
+    names = feature.labels or ()
+    hints: dict[str, str] = {}
+    faults = []
+    for row, text in zip(places.tolist(), texts.take(pa.array(places)).to_pylist(), strict=True):
+        if text not in hints:
+            advice = f"Add it to the labels of {feature.key}, set `unknown` there, {SKIP}"
+            hints[text] = did_you_mean(text, names).lstrip() or advice
+        reason = f"is not among the {len(names)} labels of {feature.key}"
+        faults.append(CastFault(row, column, text, reason, hints[text]))
+    return tuple(faults)

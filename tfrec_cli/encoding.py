@@ -1,0 +1,64 @@
+"""From feature columns to framed records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tfrec_cli import _kernel
+from tfrec_cli._kernel.model import MAX_RECORD_BYTES, Encoded, FeatureColumn, RecordSizeError
+
+
+class RecordTooLarge(Exception):
+    """The record of `row`, a row of the columns, would have 2 GiB or more."""
+
+    def __init__(self, row: int) -> None:
+        super().__init__(f"the record of row {row} would have 2 GiB or more")
+        self.row = row
+
+
+def encode_rows(
+    columns: Sequence[FeatureColumn],
+    rows: np.ndarray | range | None = None,
+    limit: int = MAX_RECORD_BYTES,
+) -> Encoded:
+    """The framed records of `rows` of the columns, in that order; None is all of them.
+
+    Raises RecordTooLarge for the first of these rows whose record would exceed `limit` bytes
+    (framing not counted), as a rule before anything is built.
+    """
+    if sum(column.array.nbytes for column in columns) > limit:
+        _refuse_large(columns, rows, limit)
+    try:
+        return _kernel.encode(columns, rows, limit)
+    except RecordSizeError as error:
+        raise RecordTooLarge(error.number if rows is None else int(rows[error.number])) from None
+
+
+def _refuse_large(
+    columns: Sequence[FeatureColumn], rows: np.ndarray | range | None, limit: int
+) -> None:
+    """Refuse rows whose values alone are beyond `limit`, whatever the bytes around them."""
+    sizes = np.sum([_least_bytes(column.array) for column in columns], axis=0)
+    chosen = np.arange(len(sizes)) if rows is None else np.asarray(rows, np.int64)
+    large = chosen[sizes[chosen] > limit]
+    if len(large):
+        raise RecordTooLarge(int(large[0]))
+
+
+def _least_bytes(array: pa.Array) -> npt.NDArray[np.int64]:
+    """For each row the bytes that its values take at least."""
+    kind = array.type
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        sizes = pc.fill_null(pc.binary_length(array), 0)
+        return np.asarray(sizes.to_numpy(zero_copy_only=False), np.int64)
+    if pa.types.is_int64(kind) or pa.types.is_float32(kind):
+        return np.full(len(array), 1 if pa.types.is_int64(kind) else 4, np.int64)
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    bounds = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    before = np.concatenate([[0], np.cumsum(_least_bytes(array.flatten()))])
+    return np.asarray(np.diff(before[bounds]), np.int64)
