@@ -12,7 +12,9 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -57,6 +59,15 @@ class Footer:
         return sum(group.rows for group in self.groups)
 
 
+@contextmanager
+def open_parquet(path: str, **options: Any) -> Iterator[pq.ParquetFile]:
+    """The Parquet file at `path`, whatever characters its name has (pyarrow takes some for a URL
+    and refuses others), without reading ahead. `options` are those of `pq.ParquetFile`.
+    """
+    with pa.OSFile(os.fsencode(path)) as file:
+        yield pq.ParquetFile(file, pre_buffer=False, **options)
+
+
 def read_footer(path: str, int96: str = "us") -> Footer:
     """The footer of the Parquet file at `path`; `int96` is the unit of old timestamps.
 
@@ -64,7 +75,7 @@ def read_footer(path: str, int96: str = "us") -> Footer:
     naming the column where two have one name.
     """
     try:
-        with pq.ParquetFile(path, pre_buffer=False, coerce_int96_timestamp_unit=int96) as file:
+        with open_parquet(path, coerce_int96_timestamp_unit=int96) as file:
             schema, metadata = file.schema_arrow, file.metadata
             physical = [file.schema.column(i).physical_type for i in range(metadata.num_columns)]
             groups = tuple(_row_groups(metadata))
@@ -91,8 +102,8 @@ def _not_parquet(path: str, error: Exception) -> SourceError:
             "Choose its format with --source."
         )
     return SourceError(
-        f"{shown}: is cut off or damaged: no Parquet footer at its end "
-        f"({str(error).splitlines()[0]}). Copy or write it again."
+        f"{shown}: is cut off or damaged ({str(error).splitlines()[0].rstrip('.')}). "
+        "Copy or write it again."
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, TypeVar
@@ -35,7 +35,13 @@ from tfrec_cli.sources.common_type import (
     value_type,
 )
 from tfrec_cli.sources.files import counted, display, expand_inputs, fingerprint, some
-from tfrec_cli.sources.footer import Footer, column_nulls, index_columns, read_footer
+from tfrec_cli.sources.footer import (
+    Footer,
+    column_nulls,
+    index_columns,
+    open_parquet,
+    read_footer,
+)
 from tfrec_cli.sources.hive import hive_array, hive_types, hive_values
 
 T = TypeVar("T")
@@ -169,11 +175,10 @@ class ParquetSource:
                 f"footer tells of {partition.rows:,}. The file is damaged."
             )
 
-    def _open(self, partition: Partition) -> pq.ParquetFile:
+    def _open(self, partition: Partition) -> AbstractContextManager[pq.ParquetFile]:
         # A buffered reader keeps a large row group's compressed pages out of memory.
-        return pq.ParquetFile(
+        return open_parquet(
             partition.file,
-            pre_buffer=False,
             buffer_size=2**20 if partition.size > 2 * self.batch_bytes else 0,
             coerce_int96_timestamp_unit=self.options.int96,
         )
@@ -308,7 +313,7 @@ def _look_for_nulls(table: _Table, names: Sequence[str]) -> set[str]:
     found = {n for n in names if table.nulls(n)}
     if not unsure:
         return found
-    with _named(table.footer.path), pq.ParquetFile(table.footer.path, pre_buffer=False) as file:
+    with _named(table.footer.path), open_parquet(table.footer.path) as file:
         for name in unsure:
             batches = file.iter_batches(MOST_ROWS // 4, columns=[name], use_threads=False)
             if any(null_count(batch.column(name)) for batch in batches):
