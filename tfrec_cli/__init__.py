@@ -1,3 +1,140 @@
-"""tfrec: CSV and Parquet tables and image folders into TFRecord datasets, ready to train on."""
+"""tfrec: CSV and Parquet tables and image folders into TFRecord datasets, ready to train on.
+
+    import tfrec_cli
+
+    tfrec_cli.convert("penguins.csv", "dataset")
+    tfrec_cli.convert(frame, "train.tfrecord", schema="schema.yaml")
+
+Errors are `tfrec_cli.TfrecError` and its kinds in `tfrec_cli.errors`. Heavy imports happen when a
+function is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from tfrec_cli.errors import TfrecError
+
+if TYPE_CHECKING:
+    from tfrec_cli.dataset.manifest import Manifest
+    from tfrec_cli.progress import Reporter
 
 __version__ = "0.1.0"
+
+__all__ = ["TfrecError", "__version__", "convert", "infer_schema"]
+
+
+def convert(
+    source: Any,
+    dest: str,
+    *,
+    schema: Any = None,
+    adapter: str | None = None,
+    source_options: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    split: str | None = None,
+    shards: int | None = None,
+    shard_size: int | str = "128MiB",
+    compression: str | None = None,
+    limit: int | None = None,
+    on_error: Literal["fail", "skip"] = "fail",
+    rejects: str | None = None,
+    max_errors: int | None = None,
+    jobs: int | None = None,
+    overwrite: bool = False,
+    temp_dir: str | None = None,
+    reporter: Reporter | None = None,
+) -> Manifest:
+    """Write a TFRecord dataset, as `tfrec convert` does; return its manifest.
+
+    source: a path, glob or folder, a pandas DataFrame, an Arrow table, or a sequence of paths.
+    dest: a folder, or one file ending in .tfrecord, .tfrecords or .tfrec (then .gz or .zz).
+    schema: a schema file, a mapping of the same shape, or None to infer one.
+    adapter: the source adapter by name; source_options: its options (see `tfrec sources`).
+    compression: `none`, `gzip` or `zlib`, with a level as in `gzip:9`; None follows dest's suffix.
+    shard_size: bytes, or text with a unit. jobs: threads; the output does not depend on it.
+    reporter: receives progress and notices (see `tfrec_cli.progress.Reporter`).
+    The other arguments are those of the command (`tfrec convert --help`).
+
+    Raises TfrecError: UsageError and SchemaError for wrong arguments, SourceError and CellError
+    for bad input, DatasetError where dest cannot be written. dest is then what it was before.
+    """
+    from tfrec_cli.conversion import convert
+    from tfrec_cli.options import Compression, ConvertOptions, default_jobs, parse_size
+    from tfrec_cli.progress import SILENT
+
+    options = ConvertOptions(
+        sources=_sources(source),
+        dest=_path(dest),
+        source=adapter,
+        source_options=_texts(source_options),
+        schema=schema,
+        name=name,
+        split=split,
+        shards=_positive("shards", shards),
+        shard_size=parse_size(str(shard_size)),
+        compression=None if compression is None else Compression.parse(compression),
+        limit=_positive("limit", limit),
+        on_error=on_error,
+        rejects=None if rejects is None else _path(rejects),
+        max_errors=max_errors,
+        jobs=_positive("jobs", jobs) or default_jobs(),
+        overwrite=overwrite,
+        temp_dir=temp_dir,
+    )
+    return convert(options, reporter or SILENT)
+
+
+def infer_schema(
+    source: Any,
+    *,
+    adapter: str | None = None,
+    source_options: Mapping[str, Any] | None = None,
+    jobs: int | None = None,
+) -> str:
+    """The schema inferred for `source` over all its rows, as YAML text (`tfrec schema`).
+
+    The arguments are those of `convert`. Raises TfrecError as `convert` does.
+    """
+    from tfrec_cli.conversion import infer
+    from tfrec_cli.options import ConvertOptions, default_jobs
+
+    options = ConvertOptions(
+        sources=_sources(source),
+        dest="",
+        source=adapter,
+        source_options=_texts(source_options),
+        jobs=_positive("jobs", jobs) or default_jobs(),
+    )
+    return infer(options)
+
+
+def _sources(source: Any) -> tuple[Any, ...]:
+    """One source or a sequence of them; paths as text, tables as they are."""
+    if isinstance(source, Sequence) and not isinstance(source, str | bytes):
+        return tuple(_path(item) for item in source)
+    return (_path(source),)
+
+
+def _path(item: Any) -> Any:
+    import os
+
+    return os.fspath(item) if isinstance(item, os.PathLike) else item
+
+
+def _texts(options: Mapping[str, Any] | None) -> dict[str, str]:
+    """Option values as the command line would give them."""
+    found = options or {}
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in found.items()
+    }
+
+
+def _positive(name: str, value: int | None) -> int | None:
+    from tfrec_cli.errors import UsageError
+
+    if value is not None and value < 1:
+        raise UsageError(f"{name} is {value}; give 1 or more.")
+    return value

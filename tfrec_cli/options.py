@@ -11,6 +11,7 @@ from typing import Any, Literal
 from tfrec_cli.errors import UsageError
 
 DEFAULT_SHARD_SIZE = 128 * 2**20
+DEFAULT_LEVEL = 6
 _UNITS = {"": 1, "B": 1} | {
     unit: base**power
     for power, letter in enumerate("KMGT", start=1)
@@ -36,7 +37,7 @@ class Compression:
     """How shards are compressed: `none`, `gzip` or `zlib`, the only ones TensorFlow reads."""
 
     kind: Literal["none", "gzip", "zlib"] = "none"
-    level: int = 6
+    level: int = DEFAULT_LEVEL
 
     @classmethod
     def parse(cls, text: str) -> Compression:
@@ -49,7 +50,7 @@ class Compression:
             )
         if kind == "none" and level:
             raise UsageError(f'"{text}": none has no level.')
-        return cls(kind, int(level) if level else cls.level)  # type: ignore[arg-type]
+        return cls(kind, int(level or DEFAULT_LEVEL))  # type: ignore[arg-type]
 
     @property
     def suffix(self) -> str:
@@ -73,6 +74,7 @@ class ConvertOptions:
 
     sources: paths, globs, folders, `-` for standard input, or Arrow tables / pandas DataFrames.
     dest: a folder, one file (by its suffix), or `-` for standard output.
+    compression: None follows DEST's suffix.
     schema: a schema file, a mapping of the same shape, or None to infer.
     """
 
@@ -85,7 +87,7 @@ class ConvertOptions:
     split: str | None = None
     shards: int | None = None
     shard_size: int = DEFAULT_SHARD_SIZE
-    compression: Compression = field(default_factory=Compression)
+    compression: Compression | None = None
     limit: int | None = None
     on_error: Literal["fail", "skip"] = "fail"
     rejects: str | None = None

@@ -1,0 +1,112 @@
+"""The command line: one module a command, and nothing else prints.
+
+Heavy imports happen inside the commands, so that `tfrec --help` starts at once.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+
+from tfrec_cli.cli import convert, loader, schema, sources
+from tfrec_cli.cli.common import print_version
+from tfrec_cli.errors import TfrecError
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived: unwind, clean up, exit 143."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=print_version,
+    help="Show the version and the live kernel, then exit.",
+)
+def cli() -> None:
+    r"""Turn CSV and Parquet tables and image folders into TFRecord datasets, ready to train on.
+
+    \b
+    tfrec convert penguins.csv dataset     write a dataset, types inferred
+    tfrec schema penguins.csv > s.yaml     see and edit what was inferred
+    tfrec loader dataset > load.py         the code that reads it
+    """
+
+
+for command in (convert.command, schema.command, loader.command, sources.command):
+    cli.add_command(command)
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Run `tfrec` and exit: 0 done, 1 failed, 2 wrong usage, 3 damage, 130/143 interrupted."""
+    signal.signal(signal.SIGTERM, _terminate)
+    state = {"debug": False}
+    try:
+        result = cli.main(args=args, prog_name="tfrec", standalone_mode=False, obj=state)
+        code = result if isinstance(result, int) else 0
+    except BaseException as error:
+        if state["debug"] and not isinstance(error, SystemExit):
+            raise
+        code = _report(error)
+    _flush()
+    sys.exit(code)
+
+
+def _terminate(_signum: int, _frame: FrameType | None) -> NoReturn:
+    raise Terminated
+
+
+def _report(error: BaseException) -> int:
+    """Say what went wrong in one line; return the exit code."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 1
+    if isinstance(error, Terminated):
+        return _say("terminated; nothing was left behind.", 143)
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        return _say("interrupted; nothing was left behind.", 130)
+    if isinstance(error, BrokenPipeError):
+        return 1
+    if isinstance(error, click.UsageError):
+        return _say(f"{error.format_message()} {_see_help(error)}", 2)
+    if isinstance(error, click.ClickException):
+        return _say(error.format_message(), error.exit_code)
+    if isinstance(error, TfrecError):
+        return _say(str(error), error.exit_code)
+    if isinstance(error, MemoryError):
+        return _say("out of memory. Use fewer jobs (-j 1), or smaller row groups in the source.", 1)
+    if isinstance(error, OSError):
+        return _say(_system(error), 1)
+    return _say(f"{type(error).__name__}: {error} (a fault in tfrec: --debug shows where)", 1)
+
+
+def _say(message: str, code: int) -> int:
+    line = " ".join(message.split())
+    click.echo(f"tfrec: {line}".encode("utf-8", "backslashreplace"), err=True)
+    return code
+
+
+def _see_help(error: click.UsageError) -> str:
+    return f"See `{error.ctx.command_path} --help`." if error.ctx else ""
+
+
+def _system(error: OSError) -> str:
+    name = f"{error.filename}: " if error.filename is not None else ""
+    return f"{name}{error.strerror or error}"
+
+
+def _flush() -> None:
+    """Write out what is buffered; a reader that has gone is no error."""
+    streams: tuple[Any, ...] = (sys.stdout, sys.stderr)
+    for stream in streams:
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            sys.stdout = None  # else the interpreter tries again

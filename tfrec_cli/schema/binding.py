@@ -31,7 +31,8 @@ class BoundFeature:
     path: child names to follow into a struct column, outermost first.
     labels: names whose positions are written, for a label feature. `unknown` is what happens to
         a value that is not among them.
-    load: the cell names a file whose bytes are the value.
+    load: the cell names a file whose bytes are the value; relative names start at the folder
+        `root`, or where that is None at the folder of the table.
     shape: the fixed shape of a list, None for a scalar or a ragged list.
     ragged: nesting depth of a list without a fixed shape: 0 scalar or shaped, 1 a ragged list,
         2 or more nested (row lengths are written beside the values as KEY/row_lengths, or
@@ -51,6 +52,7 @@ class BoundFeature:
     labels: tuple[str, ...] | None = None
     unknown: Missing = Missing()
     load: bool = False
+    root: str | None = None
     shape: tuple[int, ...] | None = None
     ragged: int = 0
     separator: str | None = None

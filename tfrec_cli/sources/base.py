@@ -142,6 +142,18 @@ class Origin:
     lines: Callable[[], Sequence[int]] | None = None
     files: Sequence[str] | None = None
 
+    def after(self, rows: int) -> Origin:
+        """The origin of the batch without its first `rows` rows."""
+        if not rows:
+            return self
+        lines = self.lines
+        return Origin(
+            self.file,
+            self.first_row + rows,
+            None if lines is None else lambda: lines()[rows:],
+            None if self.files is None else self.files[rows:],
+        )
+
     def locate(self, row: int) -> Location:
         """The place of the batch's row `row`, counted from 0."""
         if self.files is not None:

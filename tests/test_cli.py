@@ -1,0 +1,241 @@
+"""The command line as a user meets it: output, exit codes, signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tfrec_cli.records.framing import read_records
+
+ROWS = "id,name,score\n1,Ann,1.5\n2,,2\n3,Cy,\n"
+
+
+def tfrec(*args: str, cwd: Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "tfrec_cli", *args]
+    return subprocess.run(command, cwd=cwd, input=stdin, capture_output=True, check=False)
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    (tmp_path / "people.csv").write_text(ROWS)
+    return tmp_path
+
+
+def error_of(result: subprocess.CompletedProcess[bytes]) -> str:
+    """The one line on standard error."""
+    assert result.stdout == b""
+    (line,) = result.stderr.decode().splitlines()
+    assert line.startswith("tfrec: ")
+    return line
+
+
+def test_convert_prints_a_summary(people: Path) -> None:
+    result = tfrec("convert", "people.csv", "out", cwd=people)
+    assert result.returncode == 0
+    text = result.stdout.decode()
+    assert "out: 3 records in 1 shard" in text
+    assert "inferred from 3 rows, 3 features" in text
+    assert "score  float, left out where missing" in text
+
+
+def test_json_is_one_document(people: Path) -> None:
+    result = tfrec("convert", "people.csv", "out", "--json", cwd=people)
+    document = json.loads(result.stdout)
+    assert document["splits"][0]["records"] == 3
+    assert document["seconds"] >= 0
+    assert isinstance(document["notices"], list)
+    assert result.stderr == b""
+
+
+def test_quiet_prints_nothing(people: Path) -> None:
+    result = tfrec("convert", "people.csv", "out", "--quiet", cwd=people)
+    assert (result.returncode, result.stdout, result.stderr) == (0, b"", b"")
+
+
+def test_standard_input_and_output(people: Path) -> None:
+    tfrec("convert", "people.csv", "file.tfrecord", cwd=people)
+    piped = tfrec("convert", "-", "-", "--source", "csv", cwd=people, stdin=ROWS.encode())
+    assert piped.returncode == 0
+    assert piped.stdout == (people / "file.tfrecord").read_bytes()
+    assert b"3 records" in piped.stderr
+
+
+def test_the_suffix_of_a_file_chooses_the_compression(people: Path) -> None:
+    for name, start in (("a.tfrecord.gz", b"\x1f\x8b"), ("a.tfrecord.zz", b"\x78")):
+        assert tfrec("convert", "people.csv", name, cwd=people).returncode == 0
+        assert (people / name).read_bytes().startswith(start)
+        assert len(list(read_records(people / name))) == 3
+    error = error_of(
+        tfrec("convert", "people.csv", "b.tfrecord", "--compression", "gzip", cwd=people)
+    )
+    assert "b.tfrecord.gz" in error
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (["convert"], 2, "SOURCE and DEST are missing"),
+        (["convert", "people.csv"], 2, "DEST is missing"),
+        (["convert", "people.csv", "out", "--shrads", "2"], 2, "--shards"),
+        (["convert", "people.csv", "out", "--shards", "none"], 2, "none"),
+        (["convert", "people.csv", "out", "-O", "delimitr=;"], 2, 'Did you mean "delimiter"?'),
+        (["convert", "people.csv", "out", "-O", "delimiter"], 2, "KEY=VALUE"),
+        (["convert", "people.csv", "out", "--schema", "none.yaml"], 2, "none.yaml"),
+        (["convert", "people.csv", "out", "--source", "cvs"], 2, 'Did you mean "csv"?'),
+        (["convert", "people.csv", "other.csv"], 2, "DEST"),
+        (["convert", "poeple.csv", "out"], 1, 'Did you mean "people.csv"?'),
+        (["convert", "empty.csv", "out"], 1, "empty.csv"),
+        (["convert", "header.csv", "out"], 1, "header.csv"),
+        (["convert", "open.csv", "out"], 1, "open.csv, line 3"),
+        (["convert", "ragged.csv", "out"], 1, "ragged.csv, line 3"),
+        (["convert", "twice.csv", "out"], 1, "column a"),
+        (["convert", "people.csv", "people.csv/out"], 1, "people.csv/out"),
+        (["convert", "people.csv", "/proc/out"], 1, "/proc/out"),
+        (["loader", "people.csv"], 1, "people.csv"),
+        (["loader", "."], 1, "manifest.json"),
+        (["schema", "none.csv"], 1, "none.csv"),
+        (["frobnicate"], 2, "frobnicate"),
+    ],
+)
+def test_bad_input_gets_one_line_and_an_exit_code(
+    people: Path, args: list[str], code: int, words: str
+) -> None:
+    (people / "empty.csv").touch()
+    (people / "header.csv").write_text("a,b\n")
+    (people / "open.csv").write_text('a,b\n1,2\n3,"x\n4,5\n')
+    (people / "ragged.csv").write_text("a,b\n1,2\n3,4,5\n")
+    (people / "twice.csv").write_text("a,b,a\n1,2,3\n")
+    before = sorted(people.iterdir())
+    result = tfrec(*args, cwd=people)
+    error = error_of(result)
+    assert result.returncode == code, error
+    assert words in error
+    assert sorted(people.iterdir()) == before
+
+
+def test_debug_shows_where(people: Path) -> None:
+    result = tfrec("convert", "none.csv", "out", "--debug", cwd=people)
+    assert result.returncode != 0
+    assert b"Traceback" in result.stderr
+
+
+def test_schema_prints_what_convert_takes(people: Path) -> None:
+    schema = tfrec("schema", "people.csv", cwd=people)
+    assert schema.returncode == 0
+    (people / "s.yaml").write_bytes(schema.stdout)
+    tfrec("convert", "people.csv", "a.tfrecord", cwd=people)
+    tfrec("convert", "people.csv", "b.tfrecord", "--schema", "s.yaml", cwd=people)
+    assert (people / "a.tfrecord").read_bytes() == (people / "b.tfrecord").read_bytes()
+
+
+def test_json_schema_is_json(people: Path) -> None:
+    result = tfrec("schema", "--json-schema", cwd=people)
+    assert "features" in json.loads(result.stdout)["properties"]
+
+
+def test_sources_lists_adapters_and_options(people: Path) -> None:
+    text = tfrec("sources", cwd=people).stdout.decode()
+    for word in ("csv", "parquet", "images", "-O delimiter=", ".parquet"):
+        assert word in text
+    found = json.loads(tfrec("sources", "--json", cwd=people).stdout)
+    assert {"csv", "parquet", "images"} <= {source["name"] for source in found}
+
+
+def test_version_names_the_kernel(people: Path) -> None:
+    text = tfrec("--version", cwd=people).stdout.decode()
+    assert text.startswith("tfrec 0.")
+    assert "kernel" in text
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; sys.argv = ['tfrec', '--help']\n"
+        "from tfrec_cli.cli import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "heavy = {'pyarrow', 'numpy', 'pandas', 'PIL', 'pydantic', 'yaml', 'fsspec', 'tqdm'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_a_local_convert_imports_neither_pandas_nor_fsspec_nor_pillow(people: Path) -> None:
+    code = (
+        "import sys\n"
+        "import tfrec_cli; tfrec_cli.convert('people.csv', 'out')\n"
+        "heavy = {'pandas', 'PIL', 'fsspec', 'tensorflow'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=people)
+
+
+def test_a_closed_pipe_is_quiet(people: Path) -> None:
+    rows = "".join(f"{i},{'x' * 1000}\n" for i in range(5000))
+    (people / "big.csv").write_text("a,b\n" + rows)
+    command = f"{sys.executable} -m tfrec_cli convert big.csv - | head -c 10 > /dev/null"
+    result = subprocess.run(command, shell=True, cwd=people, capture_output=True, check=False)
+    assert result.stderr == b""
+
+
+def test_a_bar_is_drawn_on_a_terminal_only(people: Path) -> None:
+    rows = "".join(f"{i},{'x' * 100}\n" for i in range(300_000))
+    (people / "big.csv").write_text("a,b\n" + rows)
+    command = [sys.executable, "-m", "tfrec_cli", "convert", "big.csv", "out"]
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(command, cwd=people, stdout=subprocess.PIPE, stderr=follower)
+    os.close(follower)
+    seen = b""
+    while True:
+        try:
+            part = os.read(leader, 4096)
+        except OSError:
+            break
+        if not part:
+            break
+        seen += part
+    os.close(leader)
+    process.communicate()
+    assert b"records/s" in seen
+    assert b"MB/s" in seen
+    quiet = tfrec("convert", "big.csv", "out2", cwd=people)
+    assert b"records/s" not in quiet.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, b"interrupted"), (signal.SIGTERM, 143, b"terminated")],
+)
+def test_signals_leave_nothing_behind(
+    people: Path, number: signal.Signals, code: int, word: bytes
+) -> None:
+    rows = "".join(f"{i},{'x' * 100}\n" for i in range(400_000))
+    (people / "big.csv").write_text("a,b\n" + rows)
+    before = sorted(people.iterdir())
+    command = [
+        sys.executable,
+        "-m",
+        "tfrec_cli",
+        "convert",
+        "big.csv",
+        "out",
+        "--compression",
+        "zlib:9",
+    ]
+    process = subprocess.Popen(command, cwd=people, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 60
+    while not list(people.glob(".out.tfrec-*/data/*")) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.send_signal(number)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == code, error
+    assert word in error
+    assert b"Traceback" not in error
+    left = [p for p in sorted(people.iterdir()) if not p.name.endswith(".tfrec-lock")]
+    assert left == before

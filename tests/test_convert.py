@@ -1,0 +1,321 @@
+"""The main job: what `convert` writes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import read_manifest
+
+import tfrec_cli
+from tfrec_cli.errors import (
+    CellError,
+    DatasetError,
+    RejectLimitError,
+    SchemaError,
+    SourceError,
+    UsageError,
+)
+from tfrec_cli.records.framing import read_records
+
+ROWS = "id,name,score\n1,Ann,1.5\n2,,2\n3,Cy,\n"
+
+
+class Listener:
+    """A reporter that remembers."""
+
+    def __init__(self) -> None:
+        self.stages: list[tuple[str, int | None]] = []
+        self.notices: list[str] = []
+        self.records = 0
+
+    def stage(self, name: str, records: int | None) -> None:
+        self.stages.append((name, records))
+
+    def advance(self, records: int, size: int) -> None:
+        self.records += records
+
+    def notice(self, text: str) -> None:
+        self.notices.append(text)
+
+
+def write(path: Path, text: str) -> str:
+    path.write_bytes(text.encode())
+    return str(path)
+
+
+def shards(dest: Path) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(dest.glob("*.tfrecord-*"))]
+
+
+def counts(dest: Path) -> list[int]:
+    return [len(list(read_records(path))) for path in sorted(dest.glob("*.tfrecord-*"))]
+
+
+def many(tmp_path: Path, rows: int = 5000) -> list[str]:
+    parts = [range(first, first + rows) for first in (0, rows)]
+    return [
+        write(tmp_path / f"part-{n}.csv", "k,v\n" + "".join(f"{i},w{i}\n" for i in part))
+        for n, part in enumerate(parts)
+    ]
+
+
+def test_a_dataset_folder_holds_shards_manifest_and_schema(tmp_path: Path) -> None:
+    manifest = tfrec_cli.convert(write(tmp_path / "people.csv", ROWS), str(tmp_path / "out"))
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["manifest.json", "out-train.tfrecord-00000-of-00001", "schema.yaml"]
+    assert manifest.records == 3
+    assert read_manifest(tmp_path / "out")["splits"][0]["records"] == 3
+    assert [f.missing for f in manifest.features] == ["error", "omit", "omit"]
+
+
+@pytest.mark.parametrize("jobs", [2, 7])
+def test_the_bytes_do_not_depend_on_the_number_of_jobs(tmp_path: Path, jobs: int) -> None:
+    sources = many(tmp_path)
+    for number in (1, jobs):
+        tfrec_cli.convert(sources, str(tmp_path / f"o{number}"), name="d", shards=3, jobs=number)
+    assert shards(tmp_path / "o1") == shards(tmp_path / f"o{jobs}")
+
+
+def test_shards_differ_by_at_most_one_record_and_keep_the_order(tmp_path: Path) -> None:
+    tfrec_cli.convert(many(tmp_path), str(tmp_path / "one.tfrecord"))
+    tfrec_cli.convert(many(tmp_path), str(tmp_path / "out"), shards=7)
+    assert counts(tmp_path / "out") == [1429] * 4 + [1428] * 3
+    assert b"".join(shards(tmp_path / "out")) == (tmp_path / "one.tfrecord").read_bytes()
+
+
+def test_more_shards_than_rows_are_all_written_and_said(tmp_path: Path) -> None:
+    listener = Listener()
+    source = write(tmp_path / "people.csv", ROWS)
+    tfrec_cli.convert(source, str(tmp_path / "out"), shards=5, reporter=listener)
+    assert counts(tmp_path / "out") == [1, 1, 1, 0, 0]
+    assert any("2 shards are empty" in notice for notice in listener.notices)
+
+
+def test_shard_size_decides_the_number_of_shards(tmp_path: Path) -> None:
+    tfrec_cli.convert(many(tmp_path), str(tmp_path / "out"), shard_size=100_000)
+    sizes = [len(shard) for shard in shards(tmp_path / "out")]
+    assert len(sizes) > 1
+    assert sum(sizes) / len(sizes) == pytest.approx(100_000, rel=0.3)
+
+
+def test_limit_takes_the_first_rows(tmp_path: Path) -> None:
+    tfrec_cli.convert(many(tmp_path), str(tmp_path / "all.tfrecord"))
+    tfrec_cli.convert(many(tmp_path), str(tmp_path / "some.tfrecord"), limit=5003)
+    every, some = (list(read_records(tmp_path / f"{n}.tfrecord")) for n in ("all", "some"))
+    assert some == every[:5003]
+
+
+def test_progress_counts_every_record(tmp_path: Path) -> None:
+    listener = Listener()
+    tfrec_cli.convert(many(tmp_path), str(tmp_path / "out"), reporter=listener)
+    assert listener.stages == [("survey", None), ("convert", 10_000)]
+    assert listener.records == 10_000
+
+
+def test_the_saved_schema_gives_the_same_bytes(tmp_path: Path) -> None:
+    source = write(tmp_path / "people.csv", ROWS)
+    tfrec_cli.convert(source, str(tmp_path / "a"), name="d")
+    tfrec_cli.convert(source, str(tmp_path / "b"), name="d", schema=str(tmp_path / "a/schema.yaml"))
+    assert shards(tmp_path / "a") == shards(tmp_path / "b")
+    texts = [(tmp_path / d / "schema.yaml").read_text() for d in "ab"]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("kind", ["frame", "table", "batches"])
+def test_tables_in_memory_are_sources(tmp_path: Path, kind: str) -> None:
+    table = pa.table({"id": [1, 2, 3], "name": ["Ann", None, "Cy"]})
+    source: Any = {"frame": table.to_pandas(), "table": table, "batches": table.to_batches()[0]}[
+        kind
+    ]
+    pq.write_table(table, tmp_path / "t.parquet")
+    tfrec_cli.convert(source, str(tmp_path / "a.tfrecord"))
+    tfrec_cli.convert(tmp_path / "t.parquet", str(tmp_path / "b.tfrecord"))
+    assert (tmp_path / "a.tfrecord").read_bytes() == (tmp_path / "b.tfrecord").read_bytes()
+
+
+def test_nullable_pandas_integers_stay_integers(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"n": pd.array([2**53 + 1, None], dtype="Int64")})
+    manifest = tfrec_cli.convert(frame, str(tmp_path / "out"))
+    assert [(f.type, f.missing) for f in manifest.features] == [("int64", "omit")]
+
+
+# Rows in error -----------------------------------------------------------------------------------
+
+SCHEMA = {"version": 1, "features": {"k": "int64", "v": "int64"}}
+
+
+def broken(tmp_path: Path) -> list[str]:
+    """Two files of 3,000 rows; rows 10 and 2,500 of the first and 1 of the second are wrong."""
+    bad = {(0, 10): "x1", (0, 2500): "12.5", (1, 1): "9223372036854775808"}
+    return [
+        write(
+            tmp_path / f"f{n}.csv",
+            "k,v\n" + "".join(f"{i},{bad.get((n, i), i)}\n" for i in range(3000)),
+        )
+        for n in range(2)
+    ]
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 7])
+def test_the_first_error_in_source_order_is_reported(tmp_path: Path, jobs: int) -> None:
+    with pytest.raises(CellError) as caught:
+        tfrec_cli.convert(broken(tmp_path), str(tmp_path / "out"), schema=SCHEMA, jobs=jobs)
+    message = str(caught.value)
+    assert "f0.csv, line 12, column v" in message
+    assert '"x1"' in message
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 7])
+def test_skipped_rows_are_listed_and_shards_stay_exact(tmp_path: Path, jobs: int) -> None:
+    manifest = tfrec_cli.convert(
+        broken(tmp_path),
+        str(tmp_path / "out"),
+        schema=SCHEMA,
+        jobs=jobs,
+        shards=4,
+        on_error="skip",
+        rejects=tmp_path / "rejects.jsonl",  # type: ignore[arg-type]
+    )
+    entries = [json.loads(line) for line in (tmp_path / "rejects.jsonl").read_text().splitlines()]
+    found = [
+        (Path(e["source"]).name, e["row"], e["line"], e["column"], e["value"]) for e in entries
+    ]
+    assert found == [
+        ("f0.csv", 11, 12, "v", "x1"),
+        ("f0.csv", 2501, 2502, "v", "12.5"),
+        ("f1.csv", 2, 3, "v", "9223372036854775808"),
+    ]
+    assert counts(tmp_path / "out") == [1500, 1499, 1499, 1499]
+    assert (manifest.rows.read, manifest.rows.written, manifest.rows.rejected) == (6000, 5997, 3)
+
+
+def test_max_errors_is_a_limit(tmp_path: Path) -> None:
+    arguments: dict[str, Any] = {"schema": SCHEMA, "on_error": "skip"}
+    with pytest.raises(RejectLimitError, match=r"3 rows .* --max-errors 2 .*x1"):
+        tfrec_cli.convert(
+            broken(tmp_path),
+            str(tmp_path / "out"),
+            max_errors=2,
+            rejects=str(tmp_path / "rejects.jsonl"),
+            **arguments,
+        )
+    assert len((tmp_path / "rejects.jsonl").read_text().splitlines()) == 3
+    assert not (tmp_path / "out").exists()
+    tfrec_cli.convert(broken(tmp_path), str(tmp_path / "out"), max_errors=3, **arguments)
+
+
+def test_no_row_left_is_an_error(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.csv", "k,v\n1,x\n2,y\n")
+    with pytest.raises(SourceError, match="none of the 2 rows"):
+        tfrec_cli.convert(source, str(tmp_path / "out"), schema=SCHEMA, on_error="skip")
+    assert not (tmp_path / "out").exists()
+
+
+def test_unknown_labels_are_one_error_with_all_of_them(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.csv", "c\ncat\nDog\ndog\ncow\nDog\n")
+    schema = {"features": {"label": {"column": "c", "type": "int64", "labels": ["cat", "dog"]}}}
+    with pytest.raises(CellError) as caught:
+        tfrec_cli.convert(source, str(tmp_path / "out"), schema=schema)
+    message = str(caught.value)
+    assert "a.csv, line 3, column c" in message
+    for word in ('"Dog" (2 rows)', '"cow" (1 row)', "cat, dog"):
+        assert word in message
+
+
+def test_labels_found_in_the_data_are_numbered_and_written(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.csv", "c\ncow\nant\ncow\n")
+    schema = {"features": {"label": {"column": "c", "type": "int64", "labels": "auto"}}}
+    manifest = tfrec_cli.convert(source, str(tmp_path / "out"), schema=schema)
+    assert (tmp_path / "out" / "label.labels.txt").read_text() == "ant\ncow\n"
+    assert manifest.features[0].labels == ("ant", "cow")
+
+
+def test_cells_may_name_files(tmp_path: Path) -> None:
+    (tmp_path / "pics").mkdir()
+    (tmp_path / "pics" / "a.bin").write_bytes(b"\x00\xff")
+    source = write(tmp_path / "a.csv", "p\npics/a.bin\n")
+    schema = {
+        "features": {
+            "data": {"column": "p", "load": "file"},
+            "name": {"column": "p", "type": "bytes"},
+        }
+    }
+    tfrec_cli.convert(source, str(tmp_path / "out.tfrecord"), schema=schema)
+    (record,) = read_records(tmp_path / "out.tfrecord")
+    assert b"\x00\xff" in record
+    assert b"pics/a.bin" in record
+    write(tmp_path / "a.csv", "p\npics/a.bin\npics/b.bin\n")
+    with pytest.raises(CellError, match=r"a\.csv, line 3, column p.*pics/b\.bin"):
+        tfrec_cli.convert(source, str(tmp_path / "o2.tfrecord"), schema=schema)
+
+
+# What is refused ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"shards": 0}, "shards is 0"),
+        ({"limit": 0}, "limit is 0"),
+        ({"compression": "snappy"}, "snappy"),
+        ({"compression": "gzip:99"}, "gzip:99"),
+        ({"rejects": "r.jsonl"}, "--on-error skip"),
+        ({"max_errors": 1}, "--on-error skip"),
+        ({"split": "a b"}, "a b"),
+        ({"name": "1 2"}, "1 2"),
+        ({"adapter": "cvs"}, 'Did you mean "csv"'),
+        ({"source_options": {"delimitr": ";"}}, "delimiter"),
+        ({"shard_size": "12 parsecs"}, "12 parsecs"),
+    ],
+)
+def test_wrong_arguments_are_usage_errors(
+    tmp_path: Path, arguments: dict[str, Any], words: str
+) -> None:
+    source = write(tmp_path / "people.csv", ROWS)
+    with pytest.raises(UsageError) as caught:
+        tfrec_cli.convert(source, str(tmp_path / "out"), **arguments)
+    assert words in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_single_file_has_one_shard_and_one_split(tmp_path: Path) -> None:
+    source = write(tmp_path / "people.csv", ROWS)
+    with pytest.raises(UsageError, match="one file"):
+        tfrec_cli.convert(source, str(tmp_path / "out.tfrecord"), shards=2)
+
+
+def test_an_unknown_column_in_the_schema_is_named(tmp_path: Path) -> None:
+    source = write(tmp_path / "people.csv", ROWS)
+    schema = write(tmp_path / "s.yaml", "features:\n  id: int64\n  nmae: bytes\n")
+    with pytest.raises(SchemaError, match=r's\.yaml, line 3.*nmae.*"name"'):
+        tfrec_cli.convert(source, str(tmp_path / "out"), schema=schema)
+
+
+def test_a_finished_dataset_is_replaced_only_when_asked(tmp_path: Path) -> None:
+    first, second = write(tmp_path / "a.csv", "a\n1\n"), write(tmp_path / "b.csv", "a\n2\n3\n")
+    tfrec_cli.convert(first, str(tmp_path / "out"), shards=4)
+    before = {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()}
+    with pytest.raises(DatasetError, match="--overwrite"):
+        tfrec_cli.convert(second, str(tmp_path / "out"), shards=2)
+    assert {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()} == before
+    tfrec_cli.convert(second, str(tmp_path / "out"), shards=2, overwrite=True)
+    assert counts(tmp_path / "out") == [1, 1]
+
+
+def test_a_source_that_changes_while_it_is_read_is_an_error(tmp_path: Path) -> None:
+    class Changer(Listener):
+        def stage(self, name: str, records: int | None) -> None:
+            if name == "convert":
+                Path(source).write_text("a\n1\n2\n")
+
+    source = write(tmp_path / "a.csv", "a\n1\n")
+    with pytest.raises(SourceError, match=r"a\.csv"):
+        tfrec_cli.convert(source, str(tmp_path / "out"), reporter=Changer())
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,99 @@
+"""What several commands share: options, parameter types, size and count formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from tfrec_cli import __version__
+from tfrec_cli.errors import UsageError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Parsed(click.ParamType[Any]):
+    """An option value that a function of ours parses; its UsageError becomes click's."""
+
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name, self._parse = name, parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The parsed value."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._parse(value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
+
+def print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    """Print the version and the kernel's live body, then exit."""
+    if value and not ctx.resilient_parsing:
+        from tfrec_cli import _kernel
+
+        click.echo(f"tfrec {__version__} ({_kernel.BODY} kernel)")
+        ctx.exit()
+
+
+def debug_option(function: Function) -> Function:
+    """`--debug`: tracebacks instead of one-line errors."""
+
+    def remember(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+        if isinstance(ctx.obj, dict):
+            ctx.obj["debug"] = ctx.obj["debug"] or value
+
+    return click.option(
+        "--debug",
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=remember,
+        help="Show a traceback where something fails.",
+    )(function)
+
+
+def source_options(function: Function) -> Function:
+    """`--source` and `-O`: which adapter reads the source, and how."""
+    function = click.option(
+        "-O",
+        "--source-option",
+        "source_options",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Option of the source adapter, as in delimiter=';'. Repeatable; see `tfrec sources`.",
+    )(function)
+    return click.option(
+        "--source",
+        metavar="NAME",
+        help="Source adapter: csv, parquet, images, or an installed one. Default: by the suffix.",
+    )(function)
+
+
+def parse_source_options(pairs: Sequence[str]) -> dict[str, str]:
+    """`key=value` pairs as a mapping. Raises UsageError for a pair without `=` or given twice."""
+    options: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise UsageError(f'-O {pair}: expected KEY=VALUE, such as -O delimiter=";".')
+        if key in options:
+            raise UsageError(f"-O {key} is given twice.")
+        options[key] = value
+    return options
+
+
+def human_size(size: float) -> str:
+    """Bytes as `12.3 MB` (powers of 1000)."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 shard`, `2,000 shards`."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")

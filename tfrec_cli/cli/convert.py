@@ -1,0 +1,171 @@
+"""`tfrec convert`: tables or images in, TFRecord shards out."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfrec_cli.cli.common import (
+    Parsed,
+    debug_option,
+    human_size,
+    parse_source_options,
+    plural,
+    source_options,
+)
+from tfrec_cli.cli.progress import TerminalReporter
+from tfrec_cli.errors import UsageError
+from tfrec_cli.options import Compression, ConvertOptions, default_jobs, parse_size
+
+if TYPE_CHECKING:
+    from tfrec_cli.dataset.manifest import FeatureFacts, Manifest
+
+# Features that the summary lists one by one.
+SHOWN_FEATURES = 20
+
+
+@click.command("convert", short_help="Tables or images in, TFRecord shards out.")
+@click.argument("paths", metavar="SOURCE... DEST", nargs=-1, type=click.Path())
+@click.option(
+    "--schema", metavar="FILE", type=click.Path(), help="YAML schema. Default: inferred and saved."
+)
+@source_options
+@click.option("--name", help="Dataset name in shard names. Default: DEST's base name.")
+@click.option("--split", metavar="NAME", help="Split name in shard names. Default: train.")
+@click.option("--shards", type=click.IntRange(1), help="Number of shards of each split.")
+@click.option(
+    "--shard-size", metavar="SIZE", type=Parsed("size", parse_size), default="128MiB",
+    help="Aim for shards of SIZE bytes (units: KiB, MiB, GiB, kB, MB, GB). Default: 128MiB.",
+)  # fmt: skip
+@click.option(
+    "--compression", metavar="none|gzip|zlib[:LEVEL]",
+    type=Parsed("compression", Compression.parse),
+    help="Compression of shards, level 0 to 9. Default: by DEST's suffix, else none; level 6.",
+)  # fmt: skip
+@click.option("--limit", metavar="N", type=click.IntRange(1), help="Take the first N rows only.")
+@click.option(
+    "--on-error", type=click.Choice(["fail", "skip"]), default="fail",
+    help="Rows that cannot become a record: fail at the first, or leave them out. Default: fail.",
+)  # fmt: skip
+@click.option(
+    "--rejects", metavar="FILE", type=click.Path(),
+    help="With --on-error skip: write the rows left out, and why, as JSON lines.",
+)  # fmt: skip
+@click.option(
+    "--max-errors", metavar="N", type=click.IntRange(0),
+    help="With --on-error skip: fail when more than N rows are left out. Default: no limit.",
+)  # fmt: skip
+@click.option(
+    "-j", "--jobs", metavar="N", type=click.IntRange(1),
+    help="Threads. The output does not depend on it. Default: all processors.",
+)  # fmt: skip
+@click.option("--overwrite", is_flag=True, help="Replace a dataset that tfrec wrote, as a whole.")
+@click.option(
+    "--temp-dir", metavar="DIR", type=click.Path(),
+    help="Where streams are spooled. Default: the system's.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@debug_option
+def command(paths: tuple[str, ...], as_json: bool, quiet: bool, **given: Any) -> None:
+    r"""Write the rows of SOURCE... as a TFRecord dataset at DEST.
+
+    SOURCE is a CSV or Parquet file, an image folder, a folder or pattern of files, or - for
+    standard input; several are one dataset, in the order given. DEST is a folder, one file
+    (ending in .tfrecord, .tfrecords or .tfrec, then .gz or .zz if you like), or - for standard
+    output.
+
+    \b
+    tfrec convert penguins.csv dataset
+    tfrec convert 'logs/*.parquet' dataset --shards 16 --compression gzip
+    tfrec convert photos/ dataset
+    tfrec convert train.csv train.tfrecord.gz --schema schema.yaml
+    """
+    from tfrec_cli.conversion import convert
+
+    options = _options(paths, given)
+    to_stdout = options.dest == "-"
+    if to_stdout and as_json:
+        raise UsageError("--json and DEST - both want standard output; leave one out.")
+    reporter = TerminalReporter(bar=not quiet and not as_json)
+    began = time.monotonic()
+    try:
+        manifest = convert(options, reporter)
+    finally:
+        reporter.close()
+    seconds = time.monotonic() - began
+    if as_json:
+        click.echo(json.dumps(_document(manifest, reporter, seconds), indent=2))
+    elif not quiet:
+        click.echo(_summary(manifest, options, seconds), err=to_stdout)
+        for notice in reporter.notices:
+            click.echo(f"note: {notice}".encode("utf-8", "backslashreplace"), err=True)
+
+
+def _options(paths: tuple[str, ...], given: dict[str, Any]) -> ConvertOptions:
+    if len(paths) < 2:
+        what = "SOURCE and DEST are" if not paths else "DEST is"
+        raise UsageError(f"{what} missing. Usage: tfrec convert SOURCE... DEST")
+    given["source_options"] = parse_source_options(given["source_options"])
+    given["jobs"] = given["jobs"] or default_jobs()
+    return ConvertOptions(sources=paths[:-1], dest=paths[-1], **given)
+
+
+def _document(manifest: Manifest, reporter: TerminalReporter, seconds: float) -> dict[str, Any]:
+    """The manifest with what only this run knows."""
+    document: dict[str, Any] = json.loads(manifest.to_json())
+    return document | {"seconds": round(seconds, 3), "notices": reporter.notices}
+
+
+def _summary(manifest: Manifest, options: ConvertOptions, seconds: float) -> str:
+    """What was written, in a few aligned lines."""
+    size = sum(shard.bytes for shard in manifest.shards)
+    read = sum(file.size for file in manifest.sources)
+    rate = manifest.records / seconds if seconds else 0
+    lines = [
+        f"{options.dest}: {plural(manifest.records, 'record')} in "
+        f"{plural(len(manifest.shards), 'shard')}, {human_size(size)}"
+        + (f" from {human_size(read)}" if read else "")
+        + f", {seconds:.2f} s ({rate:,.0f} records/s)",
+        *_split_lines(manifest),
+        f"  schema   {_schema_line(manifest, options)}",
+    ]
+    if manifest.rows.rejected:
+        kept = f", listed in {options.rejects}" if options.rejects else ""
+        lines.append(f"  skipped  {plural(manifest.rows.rejected, 'row')} in error{kept}")
+    return "\n".join([*lines, *_feature_lines(manifest)])
+
+
+def _split_lines(manifest: Manifest) -> list[str]:
+    lines = []
+    for split in manifest.splits:
+        first, last = split.shards[0].name, split.shards[-1].name
+        names = first if first == last else f"{first} … {last}"
+        lines.append(f"  {split.name:<8} {plural(split.records, 'record')}: {names}")
+    return lines
+
+
+def _schema_line(manifest: Manifest, options: ConvertOptions) -> str:
+    features = plural(len(manifest.features), "feature")
+    if options.schema is not None:
+        return f"{options.schema}, {features}"
+    return f"inferred from {plural(manifest.rows.read, 'row')}, {features}"
+
+
+def _feature_lines(manifest: Manifest) -> list[str]:
+    """One line a feature; the first ones of a long list."""
+    shown = manifest.features[:SHOWN_FEATURES]
+    width = max(len(feature.key) for feature in shown)
+    lines = [f"    {f.key:<{width}}  {_describe(f)}".rstrip() for f in shown]
+    more = len(manifest.features) - len(shown)
+    return [*lines, f"    … and {more:,} more"] if more else lines
+
+
+def _describe(feature: FeatureFacts) -> str:
+    shape = f" {list(feature.shape)}" if feature.shape else " [...]" * feature.ragged
+    notes = {"omit": ", left out where missing", "default": ", default where missing", "error": ""}
+    labels = "" if feature.labels is None else f", {plural(len(feature.labels), 'label')}"
+    return f"{feature.type}{shape}{labels}{notes[feature.missing]}"

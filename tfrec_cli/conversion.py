@@ -1,0 +1,238 @@
+"""The main path: sources in, a committed dataset out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import IO, Any
+
+from tfrec_cli.dataset.manifest import (
+    FeatureFacts,
+    Manifest,
+    Rows,
+    Split,
+    library_versions,
+    side_files,
+    source_files,
+)
+from tfrec_cli.dataset.naming import Dest, check_split, parse_dest
+from tfrec_cli.dataset.occupant import check_dest
+from tfrec_cli.dataset.shards import ShardWriter
+from tfrec_cli.dataset.staging import recover, staging
+from tfrec_cli.engines.threads import ordered_flat_map
+from tfrec_cli.errors import CellError, SourceError, UsageError
+from tfrec_cli.options import ConvertOptions
+from tfrec_cli.plan import Plan, SplitPlan, check_rows, make_plan
+from tfrec_cli.progress import SILENT, Reporter
+from tfrec_cli.rejects import write_rejects
+from tfrec_cli.schema.binding import BoundFeature
+from tfrec_cli.schema.infer import row_lengths
+from tfrec_cli.settlement import Settled, explain_unknown_label, settle
+from tfrec_cli.sources.base import Fingerprint
+from tfrec_cli.sources.files import fingerprint
+from tfrec_cli.tasks import EncodedBatch, Work, encode_batch, read_piece
+from tfrec_cli.writing import write_split
+
+
+def convert(options: ConvertOptions, reporter: Reporter = SILENT) -> Manifest:
+    """Write the dataset that `options` asks for; return its manifest.
+
+    Nothing is at DEST before everything is: a run that fails or is interrupted leaves DEST as it
+    was. Raises TfrecError of the kind that fits (see `tfrec_cli.errors`).
+    """
+    dest = _open_dest(options)
+    options = _checked(options, dest)
+    reporter.stage("survey", None)
+    settled = settle(options)
+    work = Work(settled.source, settled.features, settled.columns, options.on_error)
+    checks = check_rows(work, settled.survey, options, reporter)
+    if options.rejects is not None:
+        write_rejects(options.rejects, checks.rejects)
+    plan = make_plan(work, checks, options)
+    run = _Run(options, dest, settled, work, plan, reporter)
+    try:
+        return _to_stdout(run) if dest.kind == "stdout" else _to_dataset(run)
+    except CellError as error:
+        raise explain_unknown_label(error, settled, options.jobs) from None
+
+
+def infer(options: ConvertOptions, reporter: Reporter = SILENT) -> str:
+    """The schema of the sources in `options` as YAML text; what it rests on is noticed."""
+    reporter.stage("survey", None)
+    settled = settle(options)
+    for notice in (*settled.survey.notices, *settled.notes):
+        reporter.notice(notice)
+    return settled.text
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run, settled and planned."""
+
+    options: ConvertOptions
+    dest: Dest
+    settled: Settled
+    work: Work
+    plan: Plan
+    reporter: Reporter
+
+
+def _open_dest(options: ConvertOptions) -> Dest:
+    """DEST, refused now where it would be refused after all the work."""
+    dest = parse_dest(options.dest, options.compression, options.name, options.sources)
+    if dest.kind == "stdout":
+        if sys.stdout.isatty():
+            raise UsageError("DEST is - but standard output is a terminal. Pipe it somewhere.")
+    else:
+        recover(dest)
+        check_dest(dest, options.overwrite, _paths(options))
+    return dest
+
+
+def _checked(options: ConvertOptions, dest: Dest) -> ConvertOptions:
+    """The options with what DEST implies. Raises UsageError where two exclude each other."""
+    if options.split is not None:
+        check_split(options.split)
+    for name in ("rejects", "max_errors"):
+        if getattr(options, name) is not None and options.on_error != "skip":
+            flag = name.replace("_", "-")
+            raise UsageError(f"--{flag} needs --on-error skip: without it no row is left out.")
+    if options.rejects is not None and _is_source(options.rejects, options):
+        raise UsageError(f"--rejects {options.rejects} is a source. Choose another file.")
+    if dest.kind == "folder":
+        return options
+    if options.shards not in (None, 1):
+        raise UsageError(
+            f"--shards {options.shards}: DEST {dest.text} is one file. Give a folder as DEST."
+        )
+    return replace(options, shards=1)
+
+
+def _paths(options: ConvertOptions) -> list[str]:
+    return [item for item in options.sources if isinstance(item, str) and item != "-"]
+
+
+def _is_source(path: str, options: ConvertOptions) -> bool:
+    real = os.path.realpath(path)
+    return any(os.path.realpath(source) == real for source in _paths(options))
+
+
+def _to_dataset(run: _Run) -> Manifest:
+    """Write shards into a stage, and commit it."""
+    _refuse_splits(run)
+    sources = [print.path for print in run.settled.survey.fingerprints]
+    loaded: dict[str, Fingerprint] = {}
+    with staging(run.dest, run.options.overwrite, [*_paths(run.options), *sources]) as stage:
+        splits = _write(run, stage.path, loaded)
+        fingerprints = _unchanged(run, loaded)
+        manifest = _manifest(run, splits, fingerprints)
+        labels = {f.key: f.labels for f in run.settled.features if f.labels is not None}
+        return stage.commit(manifest, side_files(run.settled.text, labels))
+
+
+def _to_stdout(run: _Run) -> Manifest:
+    """Write one shard to standard output; the manifest is not kept anywhere."""
+    _refuse_splits(run)
+    loaded: dict[str, Fingerprint] = {}
+    splits = _write(run, lambda _: sys.stdout.buffer, loaded)
+    return _manifest(run, splits, _unchanged(run, loaded))
+
+
+def _refuse_splits(run: _Run) -> None:
+    if run.dest.kind != "folder" and len(run.plan.splits) > 1:
+        names = ", ".join(split.name for split in run.plan.splits)
+        raise UsageError(f"{run.dest.text} is one file, but the source has splits ({names}). "
+                         "Give a folder as DEST.")  # fmt: skip
+
+
+def _write(
+    run: _Run, target: Callable[[str], Any | IO[bytes]], loaded: dict[str, Fingerprint]
+) -> tuple[Split, ...]:
+    """Write all splits. The files that cells named are added to `loaded`."""
+    _notice(run)
+    run.reporter.stage("convert", run.plan.records)
+    with ThreadPoolExecutor(run.options.jobs, thread_name_prefix="tfrec-compress") as pool:
+
+        def open_shard(name: str) -> ShardWriter:
+            executor = pool if run.options.jobs > 1 else None
+            return ShardWriter(target(name), run.dest.compression, executor)
+
+        splits = []
+        for split in run.plan.splits:
+            names = run.dest.shards(split.name, len(split.shards))
+            splits.append(write_split(split, names, _batches(run, split, loaded), open_shard))
+    return tuple(splits)
+
+
+def _batches(run: _Run, split: SplitPlan, loaded: dict[str, Fingerprint]) -> Iterator[EncodedBatch]:
+    """The encoded batches of a split, in order."""
+    read, encode = partial(read_piece, run.work), partial(encode_batch, run.work)
+    for batch in ordered_flat_map(read, encode, split.pieces, run.options.jobs):
+        loaded.update((print.path, print) for print in batch.fingerprints)
+        ends = batch.records.ends
+        run.reporter.advance(len(ends), int(ends[-1]) if len(ends) else 0)
+        yield batch
+
+
+def _notice(run: _Run) -> None:
+    """Tell what was detected and decided."""
+    for notice in (*run.settled.survey.notices, *run.settled.notes):
+        run.reporter.notice(notice)
+    for split in run.plan.splits:
+        if split.records < len(split.shards):
+            empty = len(split.shards) - split.records
+            run.reporter.notice(
+                f"split {split.name}: {len(split.shards)} shards for {split.records} records, "
+                f"so {empty} shards are empty"
+            )
+
+
+def _unchanged(run: _Run, loaded: dict[str, Fingerprint]) -> list[Fingerprint]:
+    """All files that records came from. Raises SourceError where one changed meanwhile."""
+    prints = [*run.settled.survey.fingerprints, *run.settled.fingerprints, *loaded.values()]
+    for known in prints:
+        now = fingerprint(known.path)
+        if (now.size, now.mtime_ns) != (known.size, known.mtime_ns):
+            raise SourceError(f"{known.path}: changed while it was being read. Run again.")
+    return prints
+
+
+def _manifest(run: _Run, splits: tuple[Split, ...], prints: list[Fingerprint]) -> Manifest:
+    return Manifest(
+        name=run.dest.name,
+        compression=run.dest.compression,
+        splits=splits,
+        features=tuple(_facts(feature) for feature in run.settled.features),
+        rows=Rows(run.plan.rows, run.plan.records, 0, run.plan.rejected),
+        options=_output_options(run.options),
+        libraries=library_versions(run.dest.compression),
+        notices=tuple(run.settled.survey.notices),
+        sources=source_files(prints),
+    )
+
+
+def _facts(feature: BoundFeature) -> FeatureFacts:
+    return FeatureFacts(
+        feature.key,
+        feature.type,
+        feature.shape,
+        feature.ragged,
+        row_lengths(feature.key, feature.ragged),
+        feature.missing.action,
+        feature.labels,
+    )
+
+
+def _output_options(options: ConvertOptions) -> dict[str, Any]:
+    """The options that the output depends on."""
+    return {
+        "split": options.split,
+        "shards": options.shards,
+        "shard_size": options.shard_size,
+        "limit": options.limit,
+        "on_error": options.on_error,
+    }

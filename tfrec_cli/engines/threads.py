@@ -1,0 +1,137 @@
+"""The threads engine: ordered, bounded parallel work in one process.
+
+Reading, casting, encoding and compressing release the GIL, so threads use all cores. Results come
+in the order of the items, whatever finishes first, and an error surfaces where its item stands in
+that order: the first error in source order is the same for any number of jobs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from queue import Empty, Full, Queue
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+# Parts that may wait, encoded or not, for each item being read.
+QUEUED_PARTS = 3
+_END = object()
+
+
+def ordered_map(
+    function: Callable[[Item], Result], items: Iterable[Item], jobs: int
+) -> Iterator[Result]:
+    """`map(function, items)` on `jobs` threads, at most `2 * jobs` results ahead."""
+    if jobs == 1:
+        yield from map(function, items)
+        return
+    pending: deque[Future[Result]] = deque()
+    with _pool(jobs) as pool:
+        for item in items:
+            pending.append(pool.submit(function, item))
+            if len(pending) >= 2 * jobs:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+
+
+def ordered_flat_map(
+    expand: Callable[[Item], Iterable[Part]],
+    function: Callable[[Part], Result],
+    items: Iterable[Item],
+    jobs: int,
+) -> Iterator[Result]:
+    """`function(part)` for each part of each item, in order.
+
+    Items are expanded by up to `jobs` readers, parts handled by `jobs` workers, so that one large
+    item keeps all cores busy as many small ones do. A few parts an item wait at the most.
+    """
+    if jobs == 1:
+        yield from (function(part) for item in items for part in expand(item))
+        return
+    stop = threading.Event()
+    open_items: deque[Queue[Any]] = deque()
+    # Readers are stopped first: they hand work to the workers.
+    with _pool(jobs) as workers, _pool(jobs, stop) as readers:
+        feed = _Feed(expand, function, workers, stop)
+        for item in items:
+            open_items.append(_start(readers, feed, item))
+            if len(open_items) > jobs:
+                yield from _drain(open_items.popleft())
+        while open_items:
+            yield from _drain(open_items.popleft())
+
+
+class _Feed:
+    """Reads one item after another and hands its parts to the workers."""
+
+    def __init__(
+        self,
+        expand: Callable[[Any], Iterable[Any]],
+        function: Callable[[Any], Any],
+        workers: ThreadPoolExecutor,
+        stop: threading.Event,
+    ) -> None:
+        self._expand, self._function = expand, function
+        self._workers, self._stop = workers, stop
+
+    def __call__(self, item: Any, channel: Queue[Any]) -> None:
+        try:
+            for part in self._expand(item):
+                if not self._put(channel, self._workers.submit(self._function, part)):
+                    return
+            self._put(channel, _END)
+        except BaseException as error:
+            self._put(channel, error)
+
+    def _put(self, channel: Queue[Any], entry: Any) -> bool:
+        while not self._stop.is_set():
+            try:
+                channel.put(entry, timeout=0.1)
+                return True
+            except Full:
+                continue
+        return False
+
+
+def _start(readers: ThreadPoolExecutor, feed: _Feed, item: Any) -> Queue[Any]:
+    channel: Queue[Any] = Queue(maxsize=QUEUED_PARTS)
+    readers.submit(feed, item, channel)
+    return channel
+
+
+def _drain(channel: Queue[Any]) -> Iterator[Any]:
+    while True:
+        entry = _take(channel)
+        if entry is _END:
+            return
+        if isinstance(entry, BaseException):
+            raise entry
+        yield entry.result()
+
+
+def _take(channel: Queue[Any]) -> Any:
+    # A wait without a limit would keep Ctrl-C from the main thread on some platforms.
+    while True:
+        try:
+            return channel.get(timeout=1)
+        except Empty:
+            continue
+
+
+@contextmanager
+def _pool(jobs: int, stop: threading.Event | None = None) -> Iterator[ThreadPoolExecutor]:
+    """A pool that, on any way out, drops what has not begun and waits for what has."""
+    pool = ThreadPoolExecutor(jobs, thread_name_prefix="tfrec")
+    try:
+        yield pool
+    finally:
+        if stop is not None:
+            stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,162 @@
+"""The code that reads a dataset back, generated from its manifest.
+
+The feature specifications follow `tf.io.parse_example`: FixedLenFeature for scalars and shapes,
+with a default where records may lack the key; RaggedFeature for lists of any length, with row
+lengths where lists are nested; VarLenFeature for an int64 scalar that may be missing, since no
+integer can stand for "no value".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tfrec_cli import __version__
+from tfrec_cli.dataset.manifest import FeatureFacts, Manifest
+
+_DTYPES = {"int64": "tf.int64", "float": "tf.float32", "bytes": "tf.string"}
+_NEUTRAL = {"float": 'float("nan")', "bytes": '""'}
+
+_SCRIPT = '''\
+"""Reads the TFRecord dataset {name} with tf.data. Written by tfrec {version}.
+
+As a module: `from {module} import load`. As a script: prints one batch of each split.
+"""
+
+import sys
+from pathlib import Path
+
+import tensorflow as tf
+
+DATASET = Path({path!r})
+COMPRESSION = {compression!r}  # tf.data does not find out by itself
+FILES = {{
+{files}
+}}
+RECORDS = {{
+{records}
+}}
+
+FEATURES = {{
+{features}
+}}
+{labels}
+
+def parse(serialized):
+    """A batch of serialized records as a dict of tensors."""
+    return tf.io.parse_example(serialized, FEATURES)
+
+{image}
+def load(split={split!r}, batch_size=32, shuffle=0, dataset=DATASET):
+    """Batches of one split, as dicts of tensors.
+
+    shuffle: how many records tf.data holds to shuffle among; 0 keeps the order of the files.
+    """
+    files = sorted(str(path) for path in Path(dataset).glob(FILES[split]))
+    if not files:
+        raise FileNotFoundError(f"{{dataset}}: no file matches {{FILES[split]}}")
+    records = tf.data.TFRecordDataset(files, compression_type=COMPRESSION)
+    if shuffle:
+        records = records.shuffle(shuffle)
+    batches = records.batch(batch_size).map(parse, num_parallel_calls=tf.data.AUTOTUNE)
+    return batches.prefetch(tf.data.AUTOTUNE)
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1]) if len(sys.argv) > 1 else DATASET
+    for split in FILES:
+        print(f"{{split}}: {{RECORDS[split]}} records")
+        for batch in load(split, dataset=place).take(1):
+            for key, value in batch.items():
+                print(f"  {{key}}: {{value.dtype.name}} {{value.shape}}")
+'''
+
+_LABELS = """
+# What the numbers of a label feature mean: LABELS[key][number].
+LABELS = {{
+{labels}
+}}
+"""
+
+_IMAGE = '''
+def decode(example):
+    """One record's image as a uint8 tensor of shape [height, width, channels].
+
+    Images may differ in size: use it on single records, or resize before batching, as in
+    `load(...).unbatch().map(decode)`.
+    """
+    return tf.io.decode_image(example["image/encoded"], expand_animations=False)
+
+'''
+
+
+def tensorflow_script(manifest: Manifest, dataset: str) -> str:
+    """A complete Python script that reads `dataset` (a path, written into it) with tf.data."""
+    file = Path(dataset)
+    single = file.is_file()
+    return _SCRIPT.format(
+        name=manifest.name,
+        version=__version__,
+        module="load",
+        path=str(file.parent if single else file),
+        compression=manifest.compression.tensorflow,
+        files=_entries({s.name: repr(_pattern(s.shards[0].name)) for s in manifest.splits}),
+        records=_entries({s.name: str(s.records) for s in manifest.splits}),
+        features=_entries({key: spec for f in manifest.features for key, spec in _specs(f)}),
+        labels=_labels(manifest),
+        image=_IMAGE if any(f.key == "image/encoded" for f in manifest.features) else "",
+        split=manifest.splits[0].name,
+    )
+
+
+def _pattern(first_shard: str) -> str:
+    """`train.tfrecord-00000-of-00010.gz` as a pattern of all its siblings; other names as is."""
+    head, marker, tail = first_shard.partition("-00000-of-")
+    return f"{head}-[0-9]*-of-{tail}" if marker else _literal(first_shard)
+
+
+def _literal(name: str) -> str:
+    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
+
+
+def _labels(manifest: Manifest) -> str:
+    named = {f.key: repr(list(f.labels)) for f in manifest.features if f.labels is not None}
+    return _LABELS.format(labels=_entries(named)) if named else ""
+
+
+def _entries(values: Mapping[str, str]) -> str:
+    return "\n".join(f"    {key!r}: {value}," for key, value in values.items())
+
+
+def _specs(feature: FeatureFacts) -> list[tuple[str, str]]:
+    """The entries of the feature dict: the output key and the code of its specification."""
+    dtype = _DTYPES[feature.type]
+    if feature.ragged == 1:
+        return [(feature.key, f"tf.io.RaggedFeature({dtype})")]
+    if feature.ragged > 1:
+        partitions = ", ".join(
+            f"tf.io.RaggedFeature.RowLengths({key!r})" for key in feature.row_lengths
+        )
+        code = f"tf.io.RaggedFeature({dtype}, value_key={feature.key!r}, partitions=[{partitions}])"
+        return [(feature.key, code)]
+    return [(feature.key, _fixed(feature, dtype))]
+
+
+def _fixed(feature: FeatureFacts, dtype: str) -> str:
+    shape = list(feature.shape or ())
+    if feature.missing != "omit":
+        return f"tf.io.FixedLenFeature({shape}, {dtype})"
+    if feature.type == "int64":
+        return f"tf.io.VarLenFeature({dtype})"
+    count = _product(shape)
+    neutral = _NEUTRAL[feature.type]
+    default: Any = f"[{neutral}] * {count}" if shape else neutral
+    return f"tf.io.FixedLenFeature({shape}, {dtype}, default_value={default})"
+
+
+def _product(shape: list[int]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count

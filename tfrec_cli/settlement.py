@@ -1,0 +1,123 @@
+"""Schema and source brought together: what the records will hold, settled before any is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from tfrec_cli.engines.threads import ordered_map
+from tfrec_cli.errors import CellError
+from tfrec_cli.options import ConvertOptions
+from tfrec_cli.schema.binding import BoundFeature
+from tfrec_cli.schema.infer import infer_schema
+from tfrec_cli.schema.labels import count_values, unknown_labels_error, unknown_values
+from tfrec_cli.schema.model import Schema
+from tfrec_cli.schema.settle import auto_labels, bind, complete, label_files
+from tfrec_cli.schema.yaml import dump_schema, load_schema
+from tfrec_cli.sources.base import Fingerprint, Needs, Partition, Source, Survey
+from tfrec_cli.sources.files import fingerprint
+from tfrec_cli.sources.registry import open_source
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A source, what was found in it, and what its records will hold.
+
+    schema: complete, as the dataset keeps it. inferred: whether nobody gave one. notes: what the
+    user should know of how columns became features. fingerprints: files that the schema names.
+    """
+
+    source: Source
+    survey: Survey
+    schema: Schema
+    features: tuple[BoundFeature, ...]
+    inferred: bool
+    notes: tuple[str, ...] = ()
+    fingerprints: tuple[Fingerprint, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The schema as a YAML file."""
+        return dump_schema(self.schema)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The source's columns that the features need; at least one, so that rows are counted."""
+        used = {name for feature in self.features for name in feature.columns}
+        found = tuple(c.name for c in self.survey.columns if c.name in used)
+        return found or tuple(c.name for c in self.survey.columns[:1])
+
+
+def settle(options: ConvertOptions) -> Settled:
+    """Open and survey the source, and settle the schema: the given one, or one inferred.
+
+    Raises UsageError, SchemaError and SourceError where the two do not fit or cannot be read.
+    """
+    given = None if options.schema is None else load_schema(options.schema)
+    saved = given.source if given else {}
+    source = open_source(
+        options.sources, options.source, options.source_options, saved, options.temp_dir
+    )
+    types = given is None or given.rest == "keep"
+    survey = source.survey(Needs(types, options.temp_dir, options.jobs))
+    described = dict(survey.options) | {"name": source.name}
+    if given is None:
+        schema, notes = infer_schema(survey.columns, survey.labels, described, _named(options))
+    else:
+        values = _auto_values(source, survey, auto_labels(given, survey.columns), options)
+        schema, notes = complete(given, survey.columns, values)
+        schema = schema.with_source(described)
+    features = bind(schema, survey.columns)
+    prints = tuple(fingerprint(path) for path in label_files(given)) if given else ()
+    return Settled(source, survey, schema, features, given is None, notes, prints)
+
+
+def _named(options: ConvertOptions) -> str:
+    """The source in messages."""
+    texts = [item if isinstance(item, str) else "the table" for item in options.sources]
+    return texts[0] if len(texts) == 1 else f"{texts[0]} and {len(texts) - 1} more"
+
+
+def _auto_values(
+    source: Source, survey: Survey, features: Sequence[BoundFeature], options: ConvertOptions
+) -> dict[str, Counter[str]]:
+    """The values in the columns of `features`, counted over all rows."""
+    return {f.key: _counts(source, survey.partitions, f, options.jobs) for f in features}
+
+
+def _counts(
+    source: Source, partitions: Iterable[Partition], feature: BoundFeature, jobs: int
+) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for counts in ordered_map(partial(_count_partition, source, feature), partitions, jobs):
+        total.update(counts)
+    return total
+
+
+def _count_partition(source: Source, feature: BoundFeature, partition: Partition) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for batch in source.read(partition, feature.columns):
+        faulty = {fault.row for fault in batch.faults}
+        rows = [row for row in range(batch.data.num_rows) if row not in faulty] if faulty else None
+        column = batch.data.column(0)
+        column = column if rows is None else column.take(rows)
+        total.update(count_values(column, feature.path, feature.separator))
+    return total
+
+
+def explain_unknown_label(error: CellError, settled: Settled, jobs: int) -> CellError:
+    """Where `error` is a value that is no label: one error for all such values. Else itself."""
+    reject = error.reject
+    for feature in settled.features:
+        if feature.labels is None or feature.unknown.action != "error":
+            continue
+        if feature.columns != (reject.column,) or reject.value in (None, *feature.labels):
+            continue
+        counts = _counts(settled.source, settled.survey.partitions, feature, jobs)
+        unknown = unknown_values(counts, feature.labels)
+        if reject.value in unknown:
+            first = (reject.where, reject.value)
+            return unknown_labels_error(feature.columns[0], unknown, feature.labels, first)
+    return error

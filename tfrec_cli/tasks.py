@@ -1,0 +1,207 @@
+"""The kinds of task: read a piece, check its rows, encode its rows.
+
+All arguments and results are picklable and small, except the encoded records themselves.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from tfrec_cli._kernel.model import Encoded, FeatureColumn
+from tfrec_cli.casting import cast
+from tfrec_cli.encoding import RecordTooLarge, encode_rows
+from tfrec_cli.errors import CellError, Reject
+from tfrec_cli.schema.binding import BoundFeature
+from tfrec_cli.sources.base import Fault, Fingerprint, Origin, Partition, Source, SourceBatch
+from tfrec_cli.sources.loading import cell_sizes, load_cells
+
+# Bytes of files named by cells (`load: file`) that one batch holds at most, beside its last one.
+LOADED_BYTES = 32 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The first `rows` rows of a partition: all of it, unless a limit falls inside."""
+
+    partition: Partition
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the tasks of one run share.
+
+    columns: the source's columns to read. on_error: `fail` raises CellError at the first row that
+    cannot become a record, `skip` leaves such rows out.
+    """
+
+    source: Source
+    features: tuple[BoundFeature, ...]
+    columns: tuple[str, ...]
+    on_error: Literal["fail", "skip"] = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBatch:
+    """The framed records of one batch, how many source rows they came from, and the files that
+    the cells of those rows name.
+    """
+
+    records: Encoded
+    rows: int
+    fingerprints: tuple[Fingerprint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a piece will give: how many records, and the rows that cannot become one."""
+
+    records: int
+    rejects: tuple[Reject, ...]
+
+
+def read_piece(work: Work, piece: Piece) -> Iterator[SourceBatch]:
+    """The batches of a piece, cut to its rows, and to what may be held of the files they name."""
+    left = piece.rows
+    for batch in work.source.read(piece.partition, work.columns):
+        yield from _by_load(work, _part(batch, 0, left))
+        left -= batch.data.num_rows
+        if left <= 0:
+            return
+
+
+def check_piece(work: Work, piece: Piece) -> Checked:
+    """Read and cast a piece without encoding it. Only with `on_error="skip"`."""
+    records, rejects = 0, []
+    for batch in read_piece(work, piece):
+        found = _cast(work, batch)
+        rejects += [_reject(batch.origin, fault) for fault in found.faults]
+        records += batch.data.num_rows - len(found.faults)
+    return Checked(records, tuple(rejects))
+
+
+def encode_batch(work: Work, batch: SourceBatch) -> EncodedBatch:
+    """Cast and encode one batch.
+
+    Raises CellError naming the batch's first row that cannot become a record, or leaves such
+    rows out, as `work.on_error` says.
+    """
+    found = _cast(work, batch)
+    rows = batch.data.num_rows
+    if found.faults and work.on_error == "fail":
+        raise CellError(_reject(batch.origin, found.faults[0]))
+    try:
+        records = encode_rows(found.columns, _kept(rows, found.faults))
+    except RecordTooLarge as error:
+        raise CellError(_reject(batch.origin, _too_large(error.row))) from None
+    return EncodedBatch(records, rows, found.fingerprints)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A batch as feature columns, and one fault for each bad row, in row order."""
+
+    columns: tuple[FeatureColumn, ...]
+    faults: tuple[Fault, ...]
+    fingerprints: tuple[Fingerprint, ...]
+
+
+def _cast(work: Work, batch: SourceBatch) -> _Found:
+    data, loading, fingerprints = _load(work, batch)
+    result = cast(data, tuple(_as_loaded(feature) for feature in work.features))
+    first: dict[int, Fault] = {}
+    casting = (Fault(f.row, _plain(f.column), f.value, f.reason, f.hint) for f in result.faults)
+    for fault in chain(batch.faults, loading, casting):
+        first.setdefault(fault.row, fault)
+    faults = tuple(first[row] for row in sorted(first))
+    return _Found(result.columns, faults, fingerprints)
+
+
+def _load(
+    work: Work, batch: SourceBatch
+) -> tuple[pa.RecordBatch, list[Fault], tuple[Fingerprint, ...]]:
+    """The batch with the bytes of the files that cells name, in columns of their own."""
+    data = batch.data
+    faults: list[Fault] = []
+    fingerprints: list[Fingerprint] = []
+    for position, feature in _loading(work):
+        column = feature.columns[0]
+        loaded = load_cells(batch.data.column(position), column, _table(feature, batch))
+        data = data.append_column(_loaded_name(feature), loaded.data)
+        faults += loaded.faults
+        fingerprints += loaded.fingerprints
+    return data, sorted(faults, key=lambda fault: fault.row), tuple(fingerprints)
+
+
+def _by_load(work: Work, batch: SourceBatch) -> Iterator[SourceBatch]:
+    """The batch in parts whose named files fit in LOADED_BYTES, or hold one row."""
+    sizes = np.zeros(batch.data.num_rows, dtype=np.int64)
+    for position, feature in _loading(work):
+        sizes += cell_sizes(batch.data.column(position), _table(feature, batch))
+    groups = np.cumsum(sizes) // LOADED_BYTES
+    bounds = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), batch.data.num_rows]
+    for start, stop in pairwise(bounds):
+        yield _part(batch, start, stop)
+
+
+def _loading(work: Work) -> Iterator[tuple[int, BoundFeature]]:
+    """The features whose cells name files, with the positions of their columns."""
+    for feature in work.features:
+        if feature.load:
+            yield work.columns.index(feature.columns[0]), feature
+
+
+def _table(feature: BoundFeature, batch: SourceBatch) -> str:
+    """The path whose folder the names in a `load` column are relative to."""
+    return batch.origin.file if feature.root is None else os.path.join(feature.root, "")
+
+
+def _loaded_name(feature: BoundFeature) -> str:
+    # No column of a source has a NUL byte and the feature's own key in its name.
+    return f"{feature.columns[0]}\0{feature.key}"
+
+
+def _as_loaded(feature: BoundFeature) -> BoundFeature:
+    if not feature.load:
+        return feature
+    return replace(feature, columns=(_loaded_name(feature),), source_type=pa.large_binary())
+
+
+def _plain(column: str | None) -> str | None:
+    return column if column is None else column.partition("\0")[0]
+
+
+def _reject(origin: Origin, fault: Fault) -> Reject:
+    return Reject(origin.locate(fault.row), fault.column, fault.value, fault.reason, fault.hint)
+
+
+def _kept(rows: int, faults: tuple[Fault, ...]) -> np.ndarray | None:
+    """The rows without a fault; None is all of them."""
+    if not faults:
+        return None
+    keep = np.ones(rows, dtype=bool)
+    keep[[fault.row for fault in faults]] = False
+    return np.flatnonzero(keep)
+
+
+def _too_large(row: int) -> Fault:
+    reason = "the record would have 2 GiB or more, which no reader takes"
+    return Fault(row, None, None, reason, "Split the row's values over several rows.")
+
+
+def _part(batch: SourceBatch, start: int, stop: int) -> SourceBatch:
+    """Rows `start` to `stop` of a batch, as a batch of its own."""
+    rows = batch.data.num_rows
+    if start == 0 and stop >= rows:
+        return batch
+    inside = (fault for fault in batch.faults if start <= fault.row < stop)
+    faults = tuple(replace(fault, row=fault.row - start) for fault in inside)
+    origin = batch.origin.after(start)
+    return SourceBatch(batch.data.slice(start, stop - start), origin, faults)
