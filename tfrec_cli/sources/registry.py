@@ -228,7 +228,7 @@ def _options(source: type[Any], given: Mapping[str, str], saved: Mapping[str, An
         first = error.errors()[0]
         key = str(first["loc"][0]) if first["loc"] else ""
         by_user = key in asked or not key
-        where = f"-O {key}={asked[key]}" if key in asked else f"source option {key}"
+        where = f"-O {key}={asked[key]}" if key in asked else f"source options {key}".strip()
         kind = UsageError if by_user else SchemaError
         raise kind(f"{where}: {_reason(first)} {_about(model, key)}".rstrip()) from error
 
@@ -240,7 +240,7 @@ def _reason(error: Any) -> str:
 
 def _about(model: type[BaseModel], key: str) -> str:
     field = model.model_fields.get(key)
-    return "" if field is None or not field.description else field.description
+    return "" if field is None else _sentence(field.description or "")
 
 
 def _refuse_unknown(
@@ -264,15 +264,21 @@ def _info(point: EntryPoint) -> SourceInfo:
         return SourceInfo(point.name, str(error), (), (), package)
     fields = source.Options.model_fields.items()
     options = tuple(_option(key, field) for key, field in fields)
-    return SourceInfo(point.name, source.summary, tuple(source.suffixes), options, package)
+    return SourceInfo(
+        point.name, _sentence(source.summary), tuple(source.suffixes), options, package
+    )
 
 
 def _option(key: str, field: Any) -> OptionInfo:
     default = field.get_default(call_default_factory=True)
     nothing = default is None or default is PydanticUndefined
-    return OptionInfo(
-        key, _spell(field.annotation), None if nothing else _typed(default), field.description or ""
-    )
+    text = _sentence(field.description or "")
+    return OptionInfo(key, _spell(field.annotation), None if nothing else _typed(default), text)
+
+
+def _sentence(text: str) -> str:
+    text = text.strip().rstrip(".")
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
 def _typed(value: Any) -> str:

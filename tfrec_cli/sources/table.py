@@ -76,7 +76,7 @@ class TableSource:
     Options: ClassVar[type[BaseModel]] = Options
 
     def __init__(self, inputs: Sequence[Any], options: BaseModel) -> None:
-        self.inputs = tuple(inputs)
+        self.inputs: tuple[Any, ...] = tuple(inputs)
         self.options = Options.model_validate(options.model_dump())
         self.partition_bytes = 16 * 2**20
         self._tables: list[pa.Table | _Spooled] | None = None
@@ -88,6 +88,8 @@ class TableSource:
                 _arrow(item, name, self.options.index, needs.temp_dir)
                 for item, name in zip(self.inputs, self._names(), strict=True)
             ]
+            # What was given is not needed again, and a reader or a frame may not travel.
+            self.inputs = (None,) * len(self.inputs)
         names = self._names()
         tables = list(self._opened())
         _refuse_odd(tables, names)

@@ -1,0 +1,207 @@
+"""Which source reads an input, and how its options are taken."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from tfrec_cli.errors import SchemaError, SourceError, UsageError
+from tfrec_cli.sources.base import Needs
+from tfrec_cli.sources.registry import SUFFIXES, list_sources, open_source
+
+PLUGIN = Path(__file__).parent.parent / "examples/plugin"
+
+
+def make(root: Path, *names: str) -> None:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if name.lower().endswith((".png", ".webp")):
+            Image.new("RGB", (2, 2)).save(path)
+        elif "parquet" in name:
+            pq.write_table(pa.table({"a": [1]}), path)
+        else:
+            path.write_text("a\n1\n")
+
+
+def chosen(root: Path, *names: str) -> str:
+    return open_source([str(root / name) for name in names]).name
+
+
+def test_the_suffix_chooses(tmp_path: Path) -> None:
+    make(tmp_path, "a.csv", "b.TSV", "c.parquet", "d.pq.parquet", "e.PNG")
+    (tmp_path / "f.csv.gz").write_bytes(b"\x1f\x8b")
+    assert chosen(tmp_path, "a.csv", "b.TSV", "f.csv.gz") == "csv"
+    assert chosen(tmp_path, "c.parquet", "d.pq.parquet") == "parquet"
+    assert chosen(tmp_path, "e.PNG") == "images"
+    assert chosen(tmp_path, "*.parquet") == "parquet"
+
+
+def test_a_folder_is_what_it_holds(tmp_path: Path) -> None:
+    make(tmp_path, "t/x.csv", "t/README.md", "i/cat/1.png", "i/notes.txt", "p/y=1/z.parquet")
+    assert [chosen(tmp_path, name) for name in "tip"] == ["csv", "images", "parquet"]
+
+
+def test_mixtures_say_how_to_choose(tmp_path: Path) -> None:
+    make(tmp_path, "m/x.csv", "m/1.png", "m/2.png", "b.parquet")
+    with pytest.raises(SourceError, match="m: holds files of several kinds: 2 for images and 1"):
+        chosen(tmp_path, "m")
+    with pytest.raises(SourceError, match=r"several kinds: .*x\.csv \(csv\) and .*b\.parquet"):
+        chosen(tmp_path, "m/x.csv", "b.parquet")
+    assert open_source([str(tmp_path / "m")], "images").survey(Needs()).rows == 2
+
+
+def test_the_content_chooses_where_the_ending_does_not(tmp_path: Path) -> None:
+    make(tmp_path, "rows", "data.parquet")
+    os.rename(tmp_path / "data.parquet", tmp_path / "data.bin")
+    (tmp_path / "zeros").write_bytes(bytes(100))
+    assert chosen(tmp_path, "rows") == "csv"
+    assert chosen(tmp_path, "data.bin") == "parquet"
+    with pytest.raises(UsageError, match="zeros: neither its ending nor its content"):
+        chosen(tmp_path, "zeros")
+
+
+def test_missing_and_empty_inputs(tmp_path: Path) -> None:
+    make(tmp_path, "penguins.csv", "d/x.txt")
+    with pytest.raises(SourceError, match=r'pengins\.csv: no such file.*"penguins\.csv"'):
+        chosen(tmp_path, "pengins.csv")
+    with pytest.raises(SourceError, match=r"d: holds no file that an installed source takes.*x\.t"):
+        chosen(tmp_path, "d")
+    with pytest.raises(SourceError, match="no file matches"):
+        chosen(tmp_path, "*.nothing")
+    with pytest.raises(UsageError, match="no source is given"):
+        open_source([])
+
+
+def test_tables_in_memory() -> None:
+    for table in (pa.table({"a": [1]}), pd.DataFrame({"a": [1]}), pa.table({"a": [1]}).to_reader()):
+        source = open_source([table])
+        assert (source.name, source.survey(Needs()).rows) == ("table", 1)
+    with pytest.raises(UsageError, match="type str stands beside a table"):
+        open_source([pa.table({"a": [1]}), "x.csv"])
+    with pytest.raises(UsageError, match="type int"):
+        open_source([3])
+
+
+def test_pandas_tables_follow_pandas() -> None:
+    frame = pd.DataFrame({"a": [1.5, float("nan")], "s": ["x", None]}, index=[7, 8])
+    survey = open_source([frame]).survey(Needs())
+    assert [(c.name, c.nulls) for c in survey.columns] == [("a", True), ("s", True)]
+    assert any("__index_level_0__" in notice for notice in survey.notices)
+    named = open_source([frame.rename_axis("id")]).survey(Needs())
+    assert [c.name for c in named.columns] == ["a", "s", "id"]
+    mixed = pd.DataFrame({"m": [1, "x", b"y"]})
+    with pytest.raises(SourceError, match=r"table: cannot be read as a table .*column m"):
+        open_source([mixed]).survey(Needs())
+    twice = pd.DataFrame([[1, 2]], columns=["a", "a"])
+    with pytest.raises(SourceError, match="column a is there more than once"):
+        open_source([twice]).survey(Needs())
+
+
+def test_options_are_parsed_and_named_when_wrong(tmp_path: Path) -> None:
+    make(tmp_path, "a.parquet")
+    path = [str(tmp_path / "a.parquet")]
+    assert open_source(path, options={"hive": "off"}).survey(Needs()).options["hive"] == "off"
+    with pytest.raises(UsageError, match=r'-O hives: .*Did you mean "hive"\? It has: hive, ind'):
+        open_source(path, options={"hives": "off"})
+    with pytest.raises(UsageError, match="-O hive=maybe: input should be 'auto' or 'off'"):
+        open_source(path, options={"hive": "maybe"})
+    with pytest.raises(UsageError, match=r'no source "parket"\. Did you mean "parquet"\?'):
+        open_source(path, "parket")
+
+
+def test_the_command_line_goes_before_a_saved_schema(tmp_path: Path) -> None:
+    make(tmp_path, "a.parquet")
+    path = [str(tmp_path / "a.parquet")]
+    saved = {"name": "parquet", "hive": "off", "index": "keep"}
+    options = open_source(path, None, {"index": "drop"}, saved).survey(Needs()).options
+    assert (options["hive"], options["index"]) == ("off", "drop")
+    with pytest.raises(SchemaError, match="source: hvie"):
+        open_source(path, saved={"hvie": "off"})
+    with pytest.raises(SchemaError, match="source options hive: input should be"):
+        open_source(path, saved={"hive": "x"})
+    assert open_source(path, "csv", {}, saved).name == "csv"
+    assert open_source([pa.table({"a": [1]})], saved=saved).name == "table"
+
+
+def test_the_table_of_suffixes_is_what_the_sources_say() -> None:
+    listed = {info.name: set(info.suffixes) for info in list_sources() if info.name in SUFFIXES}
+    assert listed == {name: set(suffixes) for name, suffixes in SUFFIXES.items()}
+
+
+def test_sources_are_listed_with_their_options() -> None:
+    listed = {info.name: info for info in list_sources()}
+    assert {"csv", "parquet", "images", "table"} <= set(listed)
+    options = {option.name: option for option in listed["images"].options}
+    assert (options["check"].type, options["check"].default) == ("header|full", "header")
+    assert options["layout"].description.endswith(".")
+    assert listed["images"].package == "tfrec-cli"
+
+
+def test_only_the_source_that_is_needed_is_imported(tmp_path: Path) -> None:
+    make(tmp_path, "a.csv")
+    code = (
+        "import sys; from tfrec_cli.sources.registry import open_source;"
+        f"open_source([{str(tmp_path / 'a.csv')!r}]);"
+        "heavy = ('pandas', 'PIL', 'fsspec', 'pyarrow.parquet', 'tfrec_cli.sources.images');"
+        "print([m for m in heavy if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_standard_input(tmp_path: Path) -> None:
+    code = (
+        "from tfrec_cli.sources.registry import open_source;"
+        "from tfrec_cli.sources.base import Needs;"
+        f"s = open_source(['-'], temp_dir={str(tmp_path)!r});"
+        "print(s.name, s.survey(Needs()).rows, s.survey(Needs()).rows)"
+    )
+    make(tmp_path, "in.parquet", "in.csv")
+    for name, expected in (("in.parquet", "parquet 1 1"), ("in.csv", "csv 1 1")):
+        run = subprocess.run(
+            [sys.executable, "-c", code],
+            input=(tmp_path / name).read_bytes(),
+            capture_output=True,
+            check=True,
+        )
+        assert run.stdout.decode().strip() == expected
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in.csv", "in.parquet"]
+
+
+def test_a_plugin_is_installed_found_and_used(tmp_path: Path) -> None:
+    copy = shutil.copytree(PLUGIN, tmp_path / "plugin")
+    where = tmp_path / "site"
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps"]
+    subprocess.run([*install, "--target", str(where), str(copy)], check=True)
+    (tmp_path / "events.jsonl").write_text('{"a": 1, "b": "x"}\n{"a": 2}\n')
+    code = (
+        "import json; from tfrec_cli.sources.registry import open_source, list_sources;"
+        "from tfrec_cli.sources.base import Needs;"
+        f"s = open_source([{str(tmp_path / 'events.jsonl')!r}], options={{'block': '4096'}});"
+        "v = s.survey(Needs());"
+        "rows = [r for p in v.partitions for b in s.read(p, ['b', 'a'])"
+        " for r in b.data.to_pylist()];"
+        "about = [i.package for i in list_sources() if i.name == s.name];"
+        "print(json.dumps([s.name, rows, about, v.options['block']]))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(where)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    name, rows, about, block = json.loads(run.stdout)
+    assert (name, about, block) == ("jsonlines", ["tfrec-jsonlines"], 4096)
+    assert rows == [{"b": "x", "a": 1}, {"b": None, "a": 2}]
