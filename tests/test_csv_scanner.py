@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfrec_cli._kernel._csv_reference import split_csv, split_row
+from tfrec_cli._kernel import _csv_reference
 from tfrec_cli._kernel.model import CsvDialect
+from tfrec_cli.sources.csv_rows import split_row
+
+split_csv = _csv_reference.split_csv
 
 DIALECTS = [
     CsvDialect(b",", b'"'),
@@ -106,14 +109,14 @@ def documents(draw):
 
 
 @given(documents(), st.booleans())
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=400, deadline=None)
 def test_rows_are_those_of_the_plain_state_machine(document, final):
     buffer, dialect = document
     assert found(buffer, dialect, final) == plain(buffer, dialect, final)
 
 
 @given(documents(), st.integers(0, 30))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_rows_do_not_depend_on_where_the_buffer_was_cut(document, cut):
     buffer, dialect = document
     whole = split_csv(buffer, dialect, final=True)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tfrec_cli.errors import SourceError
+from tfrec_cli.sources import csv_stream
 from tfrec_cli.sources.base import Needs
 from tfrec_cli.sources.csv import CsvSource
 from tfrec_cli.sources.csv_options import CsvOptions
@@ -95,7 +96,7 @@ def written(draw):
 
 @given(written(), st.sampled_from([1, 2, 7, 50, 2**22]))
 @settings(
-    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_cells_are_those_of_the_csv_module(tmp_path, document, block):
     text, options = document
@@ -327,6 +328,8 @@ def test_the_first_file_with_an_error_is_named_whatever_the_number_of_jobs(tmp_p
         ("x.csv", "text\nso; it goes\nor; not; so\n", ["text"], None),
         ("x.csv", "a;b|c\n1;2|3\n", ["a;b|c"], "the delimiter may be ; or |"),
         ("x.csv", "a,b\n1;1,2;2\n", ["a", "b"], None),
+        ("x.csv", "sep=;\r\na,x;b\r\n1;2\r\n", ["a,x", "b"], "delimiter ; by its line sep="),
+        ("a.b.tsv", "a\tb\n1\t2\n", ["a", "b"], None),
         ("x.csv", '"a";"b;c"\n"1";"2"\n', ["a", "b;c"], "delimiter ; detected"),
     ],
 )
@@ -369,9 +372,26 @@ def test_odd_headers(tmp_path, content, columns, notice):
         assert notice in survey.notices[0]
 
 
+def test_a_file_without_the_header_of_the_others_is_told(tmp_path):
+    paths = [put(tmp_path, "a.csv", "x,y,z,u\n1,2,3,4\n"), put(tmp_path, "b.csv", "5,6\n7,8\n")]
+    survey = open_csv(*paths).survey(Needs())
+    assert f'columns "x", "y", "z" and 1 more are absent from {paths[1]}' in survey.notices
+    assert any(f"{paths[1]}: no column in common" in notice for notice in survey.notices)
+
+
+def test_a_quote_left_open_does_not_fill_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_stream, "ROW_LIMIT", 10_000)
+    path = put(tmp_path, "x.csv", 'a,b\n1,2\n3,"x\n' + "4,5\n" * 100_000)
+    assert "line 3: a quote opens" in fails(path, block=100)
+    path = put(tmp_path, "y.csv", "a,b\n1,2\n" + "x" * 100_000)
+    assert "line 3: the row is longer" in fails(path, block=100)
+
+
 def test_header_and_names(tmp_path):
     path = put(tmp_path, "x.csv", "1,2\n3,4\n")
     assert read(path, header=False)[0][0] == {"column_1": "1", "column_2": "2"}
+    with_separator = put(tmp_path, "s.csv", "sep=;\n1;2\n3;4,5\n")
+    assert read(with_separator, header=False)[0][1] == {"column_1": "3", "column_2": "4,5"}
     assert read(path, names="a,b")[0] == [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
     assert read(path, names=["a", "b"], header=True)[0] == [{"a": "3", "b": "4"}]
     assert "names" in fails(path, names="a,b,c", header=True)

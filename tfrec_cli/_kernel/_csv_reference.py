@@ -147,11 +147,11 @@ class _Walk:
             self.lines.append(self.line)
         else:
             self.blank += 1
-        self.line += count_line_ends(buffer[self.start : following])
+        self.line += _count_line_ends(buffer[self.start : following])
         self.start, self.is_stray = following, False
 
 
-def count_line_ends(data: bytes) -> int:
+def _count_line_ends(data: bytes) -> int:
     """How many lines end in `data`."""
     if b"\r" not in data:
         return data.count(b"\n")
@@ -213,45 +213,3 @@ def _walk_quoted(buffer: bytes, dialect: CsvDialect, walk: _Walk, at: int) -> in
         if event.lastgroup == "stray":
             walk.is_stray = True
     return -1
-
-
-def split_row(row: bytes, dialect: CsvDialect) -> list[tuple[bytes, bool]]:
-    """The cells of one row without its line end, each with whether it was quoted.
-
-    Quotes around a cell are taken off, doubled quotes and escapes resolved.
-    """
-    cells, at = [], 0
-    while True:
-        cell, was_quoted, at = _cell(row, dialect, at)
-        cells.append((cell, was_quoted))
-        if at >= len(row):
-            return cells
-        at += 1
-        if at == len(row):
-            return [*cells, (b"", False)]
-
-
-def _cell(row: bytes, dialect: CsvDialect, at: int) -> tuple[bytes, bool, int]:
-    """The cell that starts at `at`, whether it is quoted, and the offset of its delimiter."""
-    if dialect.quote is not None and row.startswith(dialect.quote, at):
-        end = _walk_quoted(row, dialect, _Walk(), at + 1)
-        end = len(row) + 1 if end < 0 else end
-        text = _unescape(row[at + 1 : end - 1], dialect, dialect.quote)
-        return text, True, end
-    if dialect.escape is None:
-        end = row.find(dialect.delimiter, at)
-        end = len(row) if end < 0 else end
-        return row[at:end], False, end
-    pattern = b"(?:%b(?s:.)|[^%b])*" % (re.escape(dialect.escape), re.escape(dialect.delimiter))
-    found = re.compile(pattern).match(row, at)
-    assert found is not None
-    return _unescape(found[0], dialect, None), False, found.end()
-
-
-def _unescape(text: bytes, dialect: CsvDialect, quote: bytes | None) -> bytes:
-    """`text` with doubled quotes and escapes resolved."""
-    if dialect.escape is None:
-        return text.replace(quote * 2, quote) if quote else text
-    doubled = re.escape(quote) + b"(" + re.escape(quote) + b")" if quote else b"((?!))"
-    pattern = re.escape(dialect.escape) + b"((?s:.))|" + doubled
-    return re.sub(pattern, lambda m: m[1] if m[1] is not None else m[2], text)

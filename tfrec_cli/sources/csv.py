@@ -14,18 +14,16 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel
 
-from tfrec_cli._kernel._csv_reference import split_csv
-from tfrec_cli._kernel.model import CsvDialect, CsvRows
-from tfrec_cli.errors import SourceError
+from tfrec_cli._kernel import CsvDialect, CsvRows, split_csv
+from tfrec_cli.errors import SourceError, shorten
 from tfrec_cli.schema.grammar import KindFacts
 from tfrec_cli.sources.base import Column, Needs, Origin, Partition, SourceBatch, Survey
 from tfrec_cli.sources.csv_cells import read_cells
+from tfrec_cli.sources.csv_layout import CSV_SUFFIXES, TSV_SUFFIXES
 from tfrec_cli.sources.csv_options import CsvOptions
 from tfrec_cli.sources.csv_stream import Block, Content, read_blocks
 from tfrec_cli.sources.csv_survey import CsvPart, FileSurvey, place, survey_files
 from tfrec_cli.sources.files import counted, display, expand_inputs
-
-_PACKED = ("", ".gz", ".bz2", ".zst", ".xz")
 
 
 class CsvSource:
@@ -33,9 +31,7 @@ class CsvSource:
 
     name: ClassVar[str] = "csv"
     summary: ClassVar[str] = "CSV and TSV files, plain or packed as gz, bz2, zst, xz"
-    suffixes: ClassVar[tuple[str, ...]] = tuple(
-        kind + packed for kind in (".csv", ".tsv") for packed in _PACKED
-    )
+    suffixes: ClassVar[tuple[str, ...]] = (*CSV_SUFFIXES, *TSV_SUFFIXES)
     Options: ClassVar[type[BaseModel]] = CsvOptions
 
     def __init__(self, inputs: Sequence[Any], options: BaseModel) -> None:
@@ -184,9 +180,28 @@ def _notices(
             files.setdefault(text, []).append(file.layout.path)
     for text, paths in files.items():
         yield f"{_some(paths)}: {text}"
+    yield from _drift(found, columns)
+
+
+def _drift(found: Sequence[FileSurvey], columns: Sequence[Column]) -> Iterator[str]:
+    """Where files differ in their columns; one line for all columns that the same files lack."""
+    absent: dict[tuple[str, ...], list[str]] = {}
     for column in columns:
         if column.absent:
-            yield f'column "{column.name}" is absent from {_some(column.absent)}'
+            absent.setdefault(column.absent, []).append(f'"{shorten(column.name)}"')
+    for paths, names in absent.items():
+        more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+        noun, verb = ("column", "is") if len(names) == 1 else ("columns", "are")
+        yield f"{noun} {', '.join(names[:3])}{more} {verb} absent from {_some(paths)}"
+    first = found[0].layout
+    strangers = [
+        f.layout.path for f in found[1:] if not {*f.layout.names}.intersection(first.names)
+    ]
+    if strangers:
+        yield (
+            f"{_some(strangers)}: no column in common with {display(first.path)}; "
+            "give -O header=false if the first row is data"
+        )
 
 
 def _file_notices(file: FileSurvey, dropped: Sequence[str]) -> Iterator[str]:

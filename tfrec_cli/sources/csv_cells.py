@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from tfrec_cli._kernel._csv_reference import split_csv, split_row
-from tfrec_cli._kernel.model import CsvDialect, CsvRows
+from tfrec_cli._kernel import CsvDialect, CsvRows, split_csv
 from tfrec_cli.sources.base import Fault
 from tfrec_cli.sources.csv_layout import Layout
+from tfrec_cli.sources.csv_rows import split_row
 
 _DELIMITER_HINT = "Put cells that hold the delimiter in quotes, or use --on-error skip."
 

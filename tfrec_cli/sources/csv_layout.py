@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tfrec_cli._kernel._csv_reference import count_line_ends, split_csv, split_row
-from tfrec_cli._kernel.model import CsvDialect, CsvRows
+from tfrec_cli._kernel import CsvDialect, CsvRows, split_csv
 from tfrec_cli.errors import SourceError, shorten
 from tfrec_cli.sources.csv_options import CsvOptions
+from tfrec_cli.sources.csv_rows import Cells, count_line_ends, split_row
 from tfrec_cli.sources.csv_stream import ROW_LIMIT, Content, Framing, endless_row, sniff
-from tfrec_cli.sources.files import display
+from tfrec_cli.sources.files import display, has_suffix
 
 _CANDIDATES = (b",", b";", b"\t", b"|")
+_SEPARATOR_LINE = re.compile(rb"sep=([,;\t|])(?:\r\n|\r|\n)")
 _SAMPLE = 2**16
 _SAMPLE_ROWS = 100
 _NOT_CSV = (
@@ -21,7 +22,11 @@ _NOT_CSV = (
     (b"PK\x03\x04", "a zip archive or an Excel workbook. Unpack it, or export it as CSV."),
     (b"\xd0\xcf\x11\xe0", "an old Excel workbook. Export it as CSV."),
 )
-Cells = list[tuple[bytes, bool]]
+
+
+PACKED_SUFFIXES = ("", ".gz", ".bz2", ".zst", ".xz")
+CSV_SUFFIXES = tuple(".csv" + packed for packed in PACKED_SUFFIXES)
+TSV_SUFFIXES = tuple(".tsv" + packed for packed in PACKED_SUFFIXES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +56,22 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """The beginning of a file: at least its first two rows, or all of it."""
+    """The beginning of a file: at least its first two rows, or all of it.
+
+    skipped: length of the line `sep=;` before `text`, which some spreadsheets write, or 0.
+    separator: the delimiter that this line names.
+    """
 
     text: bytes
     final: bool
+    skipped: int = 0
+    separator: bytes = b""
+
+    @classmethod
+    def of(cls, text: bytes, final: bool) -> _Sample:
+        """The sample that begins with `text`."""
+        found = _SEPARATOR_LINE.match(text)
+        return cls(text[found.end() :], final, found.end(), found[1]) if found else cls(text, final)
 
     def rows(self, dialect: CsvDialect) -> CsvRows:
         return split_csv(self.text, dialect, self.final)
@@ -77,7 +94,8 @@ def find_layout(path: str, options: CsvOptions) -> Layout:
     dialect, notices = _settle_delimiter(sample, dialect, options)
     sample = _read_sample(path, framing, dialect)
     _refuse_strange(path, sample, framing, dialect)
-    layout = _settle_names(Layout(path, framing, dialect, ()), sample, options)
+    layout = Layout(path, framing, dialect, (), sample.skipped, 1 + bool(sample.skipped))
+    layout = _settle_names(layout, sample, options)
     if framing.found and framing.encoding and not options.encoding:
         notices.insert(0, f"{framing.encoding} by its byte order mark")
     dialect = replace(dialect, single=layout.width == 1)
@@ -92,10 +110,7 @@ def _dialect(options: CsvOptions, default: bytes) -> CsvDialect:
 
 
 def _default_delimiter(path: str) -> bytes:
-    name = os.path.basename(path).lower()
-    return (
-        b"\t" if ".tsv" in (os.path.splitext(name)[1], "." + name.split(".", 1)[-1][:3]) else b","
-    )
+    return b"\t" if has_suffix(path, TSV_SUFFIXES) else b","
 
 
 def _read_sample(path: str, framing: Framing, dialect: CsvDialect) -> _Sample:
@@ -105,11 +120,11 @@ def _read_sample(path: str, framing: Framing, dialect: CsvDialect) -> _Sample:
         while data := content.read(wanted):
             text += data
             if len(text) >= _SAMPLE and len(split_csv(text, dialect, False).starts) >= 2:
-                return _Sample(text, False)
+                return _Sample.of(text, False)
             if len(text) > 2 * ROW_LIMIT:
                 raise endless_row(path, text, dialect, 1)
             wanted = max(_SAMPLE, len(text))
-    return _Sample(text, True)
+    return _Sample.of(text, True)
 
 
 def _refuse_strange(path: str, sample: _Sample, framing: Framing, dialect: CsvDialect) -> None:
@@ -145,16 +160,24 @@ def _settle_delimiter(
     """
     if options.delimiter is not None:
         return dialect, []
+    if sample.separator:
+        shown = _shown(sample.separator)
+        return replace(dialect, delimiter=sample.separator), [f"delimiter {shown} by its line sep="]
+    if _divides(sample, dialect):
+        return dialect, []
     used = (dialect.quote, dialect.escape)
     others = [c for c in _CANDIDATES if c != dialect.delimiter and c not in used]
     fits = [c for c in others if _divides(sample, replace(dialect, delimiter=c))]
-    if _divides(sample, dialect) or not fits:
+    if not fits:
         return dialect, []
     if len(fits) == 1:
-        shown = "tab" if fits[0] == b"\t" else fits[0].decode()
-        return replace(dialect, delimiter=fits[0]), [f"delimiter {shown} detected"]
-    shown = " or ".join("tab" if c == b"\t" else c.decode() for c in fits)
+        return replace(dialect, delimiter=fits[0]), [f"delimiter {_shown(fits[0])} detected"]
+    shown = " or ".join(_shown(c) for c in fits)
     return dialect, [f"the delimiter may be {shown}: say which with -O delimiter="]
+
+
+def _shown(delimiter: bytes) -> str:
+    return "tab" if delimiter == b"\t" else delimiter.decode()
 
 
 def _divides(sample: _Sample, dialect: CsvDialect) -> bool:
@@ -171,9 +194,9 @@ def _settle_names(layout: Layout, sample: _Sample, options: CsvOptions) -> Layou
         count = len(options.names) if options.names else len(first)
         names = options.names or tuple(f"column_{i + 1}" for i in range(count))
         return _tailed(replace(layout, names=names), [first, *rest], dropped=False)
-    start = _after_first_row(sample, layout.dialect)
-    line = 1 + count_line_ends(sample.text[:start])
-    layout = replace(layout, start=start, line=line)
+    after = _after_first_row(sample, layout.dialect)
+    line = layout.line + count_line_ends(sample.text[:after])
+    layout = replace(layout, start=layout.start + after, line=line)
     dropped = _names_too_many(first, rest)
     header = first[:-1] if dropped else first
     if options.names:

@@ -13,10 +13,10 @@ from typing import IO, Any, cast
 import crc32c
 import pyarrow as pa
 
-from tfrec_cli._kernel._csv_reference import count_line_ends, split_csv
-from tfrec_cli._kernel.model import CsvDialect, CsvRows
+from tfrec_cli._kernel import CsvDialect, CsvRows, split_csv
 from tfrec_cli.errors import SourceError
 from tfrec_cli.sources.base import Fingerprint
+from tfrec_cli.sources.csv_rows import count_line_ends
 from tfrec_cli.sources.files import display, unreadable
 
 # Longest row, in bytes: where the search for the end of a quote left open in a large file stops.

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from tfrec_cli.errors import SourceError
-from tfrec_cli.schema.grammar import Cell, KindFacts, classify
+from tfrec_cli.schema.grammar import Cell, KindFacts, Meaning, classify
 from tfrec_cli.sources.base import Fingerprint, Needs, Partition
 from tfrec_cli.sources.csv_cells import read_cells
 from tfrec_cli.sources.csv_layout import Layout, find_layout
@@ -106,18 +106,20 @@ class _Surveyor:
 
     def survey(self, path: str, number: int) -> FileSurvey:
         """Scan the file at `path`, which is the source's file `number`."""
-        layout = find_layout(path, self._options)
+        options = self._options
+        layout = find_layout(path, options)
         lean = replace(layout, notices=())
-        scan, learning = _Scan(), deque[Future[Facts]]()
+        scan, learner = _Scan(), _Learner(lean, options, number)
+        learning: deque[Future[Facts]] = deque()
         with Content(path, layout.framing) as content:
             content.skip(layout.start)
-            for block in read_blocks(
-                content, layout.dialect, self._options.block, layout.start, layout.line
-            ):
+            start = (layout.start, layout.line)
+            for block in read_blocks(content, layout.dialect, options.block, *start):
                 if self.stop.is_set():
                     break
                 scan.add(block, lean)
-                self._classify(block, lean, number, scan, learning)
+                if self._needs.types and len(block.rows.starts):
+                    self._learn(block, learner, scan, learning)
             found = content.fingerprint()
         while learning:
             scan.learn(learning.popleft().result())
@@ -126,23 +128,63 @@ class _Surveyor:
         parts = scan.parts or [_whole(lean, scan)]
         return FileSurvey(layout, tuple(parts), found, scan.blank, scan.facts)
 
-    def _classify(
-        self,
-        block: Block,
-        layout: Layout,
-        number: int,
-        scan: _Scan,
-        learning: deque[Future[Facts]],
+    def _learn(
+        self, block: Block, learner: _Learner, scan: _Scan, learning: deque[Future[Facts]]
     ) -> None:
         """Learn what the block holds, now or in a thread; few blocks are in memory at a time."""
-        if not self._needs.types or not len(block.rows.starts):
-            return
-        if self._cells is None:
-            scan.learn(_facts(block, layout, self._options, number))
-            return
-        learning.append(self._cells.submit(_facts, block, layout, self._options, number))
+        if not scan.facts:
+            scan.learn(learner.facts(block))
+            learner.texts = frozenset(name for name, f in scan.facts.items() if _is_text(f))
+        elif self._cells is None:
+            scan.learn(learner.facts(block))
+        else:
+            learning.append(self._cells.submit(learner.facts, block))
         if len(learning) > self._needs.jobs:
             scan.learn(learning.popleft().result())
+
+
+@dataclass(slots=True)
+class _Learner:
+    """Classifies the cells of one file, the source's file `number`.
+
+    texts: columns whose first block was text and nothing else. The rest of such a column can
+    change nothing but the count of its nulls, so its cells are not looked at.
+    """
+
+    layout: Layout
+    options: CsvOptions
+    number: int
+    texts: frozenset[str] = frozenset()
+
+    def facts(self, block: Block) -> Facts:
+        """What the columns hold, broken rows left out; a cell's position tells file and line."""
+        rows = block.rows if len(block.rows.stray) else len(block.rows.starts)
+        quoted_empty = self.options.quoted_empty == "text"
+        table = read_cells(block.data, rows, self.layout, self.layout.names, quoted_empty)
+        lines = block.rows.lines + (block.line + self.number * _FILE)
+        columns = table.columns
+        broken = [fault.row for fault in table.faults if fault.column is None]
+        if broken:
+            sound = np.delete(np.arange(len(lines)), broken)
+            lines, columns = lines[sound], tuple(c.take(pa.array(sound)) for c in columns)
+        named = zip(self.layout.names, columns, strict=True)
+        return {name: self._column(name, cells, lines) for name, cells in named}
+
+    def _column(self, name: str, cells: pa.Array, lines: np.ndarray) -> KindFacts:
+        if name in self.texts and self.options.null_words is None:
+            counts = [0] * len(Meaning)
+            counts[Meaning.NULL] = cells.null_count
+            counts[Meaning.TEXT] = len(cells) - cells.null_count
+            return KindFacts(tuple(counts))
+        facts = classify(cells, self.options.rules)
+        firsts = {m: Cell(int(lines[c.position]), c.text) for m, c in facts.firsts.items()}
+        return KindFacts(facts.counts, firsts)
+
+
+def _is_text(facts: KindFacts, enough: int = 1000) -> bool:
+    """Whether a column's first block leaves no doubt, and no number to wonder about."""
+    texts = facts.counts[Meaning.TEXT]
+    return texts >= enough and texts + facts.counts[Meaning.NULL] == facts.cells
 
 
 def place(facts: KindFacts, paths: Sequence[str]) -> str:
@@ -151,28 +193,6 @@ def place(facts: KindFacts, paths: Sequence[str]) -> str:
         return ""
     number, line = divmod(facts.odd.position, _FILE)
     return f"{display(paths[number])} line {line}"
-
-
-def _facts(block: Block, layout: Layout, options: CsvOptions, number: int) -> dict[str, KindFacts]:
-    """What the columns hold, broken rows left out; a cell's position tells file and line."""
-    rows = block.rows if len(block.rows.stray) else len(block.rows.starts)
-    quoted_empty = options.quoted_empty == "text"
-    table = read_cells(block.data, rows, layout, layout.names, quoted_empty)
-    lines = block.rows.lines + (block.line + number * _FILE)
-    columns = table.columns
-    broken = [fault.row for fault in table.faults if fault.column is None]
-    if broken:
-        sound = np.delete(np.arange(len(lines)), broken)
-        lines, columns = lines[sound], tuple(c.take(pa.array(sound)) for c in columns)
-    return {
-        name: _placed(classify(column, options.rules), lines)
-        for name, column in zip(layout.names, columns, strict=True)
-    }
-
-
-def _placed(facts: KindFacts, lines: np.ndarray) -> KindFacts:
-    firsts = {m: Cell(int(lines[c.position]), c.text) for m, c in facts.firsts.items()}
-    return KindFacts(facts.counts, firsts)
 
 
 def _whole(layout: Layout, scan: _Scan) -> Partition:
