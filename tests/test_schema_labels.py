@@ -89,7 +89,8 @@ def test_names_that_no_label_file_can_hold(names: list[str]) -> None:
     [
         (pa.array(["a", None, "b", "a"]), {"a": 2, "b": 1}),
         (pa.array(["a", "b"], pa.string_view()), {"a": 1, "b": 1}),
-        (pa.array([b"a", b"\xff"]), {"a": 1, "\\xff": 1}),
+        (pa.array([b"a", b"\xff"]), {"a": 1, "\ufffd": 1}),
+        (pa.array([1.0, None, 0.5]), {"1": 1, "0.5": 1}),
         (pa.array([7, 7, None]), {"7": 2}),
         (pa.array([True, False]), {"true": 1, "false": 1}),
         (pa.array(["a", None, "a"]).dictionary_encode(), {"a": 2}),
@@ -107,7 +108,8 @@ def test_values_are_counted_as_text(array: pa.Array, expected: dict[str, int]) -
 def test_values_within_structs_lists_and_cells() -> None:
     struct = pa.array([{"a": {"b": "x"}}, {"a": None}, None])
     assert count_values(struct, ("a", "b")) == {"x": 1}
-    assert count_values(pa.array(["a b", "b", None]), separator=" ") == {"a": 1, "b": 2}
+    assert count_values(pa.array(["a  b", " b ", "", None]), separator=" ") == {"a": 1, "b": 2}
+    assert count_values(pa.array(["a|b", "b"]), separator="|") == {"a": 1, "b": 2}
 
 
 def test_declared_null_words_are_no_values() -> None:

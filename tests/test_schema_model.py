@@ -106,6 +106,7 @@ def test_other_names_of_types_get_the_right_one_suggested(word: str, meant: str)
         ('features:\n  x: {labels: ["a\\nb"]}', ["line break"]),
         ('features:\n  x: {labels: [""]}', ["no name for label 0"]),
         ("features:\n  x: {labels: [cat], unknown: {default: dog}}", ["unknown", '"dog"']),
+        ("features:\n  x: {columns: a*, labels: auto}", ["labels are auto", "list the names"]),
         ("features:\n  x: {type: int64, unknown: error}", ["unknown", "without labels"]),
         ("features:\n  x: {type: int64, shape: [0]}", ["shape", "from 1"]),
         ("features:\n  x: {type: int64, shape: []}", ["shape", "sizes"]),

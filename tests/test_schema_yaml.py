@@ -200,7 +200,7 @@ def test_written_files_are_pleasant_to_read() -> None:
             "features": {
                 "island": {"type": "bytes"},
                 "mass": {"type": "int64", "column": "body_mass_g", "missing": {"default": -1}},
-                "species": {"labels": [f"kind {number}" for number in range(10)]},
+                "species": {"labels": [f"kind {number}" for number in range(9)]},
                 "many": {"labels": [f"a rather long class name {number}" for number in range(5)]},
             },
         }
@@ -214,7 +214,7 @@ def test_written_files_are_pleasant_to_read() -> None:
         "  mass: {column: body_mass_g, type: int64, missing: {default: -1}}\n"
         "  species:\n"
         "    type: int64\n"
-        "    labels: [kind 0, kind 1, kind 2, kind 3, kind 4, kind 5, kind 6, kind 7, kind 8, kind 9]\n"
+        "    labels: [kind 0, kind 1, kind 2, kind 3, kind 4, kind 5, kind 6, kind 7, kind 8]\n"
         "  many:\n"
         "    type: int64\n"
         "    labels:\n"

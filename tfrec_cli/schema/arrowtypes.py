@@ -2,13 +2,15 @@
 
     Arrow type                                   feature by default   on request
     bool, int8…int64, uint8…uint64               int64                float, bytes (its digits)
-    float16, float32, float64                    float                int64 (whole numbers only)
+    float16, float32, float64                    float                int64 (whole numbers only),
+                                                                      bytes (shortest digits)
     decimal                                      float                bytes (exact digits), int64
     string                                       bytes                int64, float (by the grammar)
     binary                                       bytes
     timestamp, date, time                        int64 (own unit)     bytes with `time: iso8601`
-    duration                                     int64 (own unit)
-    map                                          an error             bytes (as JSON)
+    duration                                     int64 (own unit)     bytes with `time: iso8601`
+    struct                                       its children         bytes (as JSON)
+    map, lists of structs or maps                an error             bytes (as JSON)
     null                                         left out             any
 
 Dictionaries and run-end encoded arrays count as their values, extension types as their storage.
@@ -37,12 +39,13 @@ DEFAULT_TYPES: dict[str, FeatureType] = {
 
 POSSIBLE_TYPES: dict[str, tuple[FeatureType, ...]] = {
     "integer": ("int64", "float", "bytes"),
-    "float": ("float", "int64"),
+    "float": ("float", "int64", "bytes"),
     "decimal": ("float", "bytes", "int64"),
     "text": ("bytes", "int64", "float"),
     "binary": ("bytes",),
     "time": ("int64", "bytes"),
-    "duration": ("int64",),
+    "duration": ("int64", "bytes"),
+    "struct": ("bytes",),
     "map": ("bytes",),
     "null": ("int64", "float", "bytes"),
 }

@@ -175,7 +175,7 @@ def _check_origin(feature: Feature) -> None:
         raise KeyFault("constant", "is an empty list; give it values or take the feature out")
     clashes = {
         "constant": ("labels", "load", "separator", "time", "missing", "null_item"),
-        "columns": ("labels", "load", "separator", "time"),
+        "columns": ("load", "separator", "time"),
     }
     for key in clashes.get(given[0], ()) if given else ():
         if getattr(feature, key) is not None:
@@ -207,6 +207,8 @@ def _check_readings(feature: Feature) -> None:
     for key in ("labels", "shape", "null_item"):
         if feature.load is not None and getattr(feature, key) is not None:
             raise KeyFault(key, "has no meaning beside load")
+    if feature.labels == "auto" and feature.columns is not None:
+        raise KeyFault("labels", "are auto, which takes one column; list the names")
     if feature.labels is not None and feature.time is not None:
         raise KeyFault("time", "cannot stand beside labels")
 

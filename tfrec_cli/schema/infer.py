@@ -243,8 +243,8 @@ def _no_feature(name: str, parts: Anatomy) -> str:
         )
     if parts.family in ("map", "struct"):
         return (
-            f"a list of {parts.family}s has no form in a record. Give each of its fields a list "
-            "column of its own, or leave the column out with a schema."
+            f"a list of {parts.family}s has no form in a record. Write each as JSON, with a schema "
+            f"that says {shorten(name)}: bytes, or give its fields list columns of their own."
         )
     return f"{parts.leaf} has no form in a record. Leave the column out with a schema, or cast it."
 

@@ -11,14 +11,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfrec_cli.errors import CellError, Location, Reject, SchemaError, did_you_mean, shorten
 from tfrec_cli.schema.arrowtypes import unwrapped
-from tfrec_cli.schema.grammar import TextRules, null_declared
+from tfrec_cli.schema.grammar import TextRules, null_declared, null_missing
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,1000}")
 _SHOWN = 20
@@ -114,13 +113,22 @@ def count_values(
     for name in path:
         array = pc.struct_field(array, name)
     array = _flat(array)
+    if separator is not None:
+        array = _flat(_split(array, separator, text or TextRules()))
     array = array if text is None else null_declared(array, text)
+    found = pc.value_counts(array.drop_null())
     counts: Counter[str] = Counter()
-    for entry in pc.value_counts(array.drop_null()).to_pylist():
-        value = _text(entry["values"])
-        for item in value.split(separator) if separator else (value,):
-            counts[item] += entry["counts"]
+    for value, count in zip(_texts(found.field(0)), found.field(1).to_pylist(), strict=True):
+        counts[value] += count
     return counts
+
+
+def _split(cells: pa.Array, separator: str, rules: TextRules) -> pa.Array:
+    """Cells as lists; a blank separator stands for any run of blanks."""
+    cells = null_missing(cells, rules, numbers=False)
+    if separator.isspace() and "\t" not in separator:
+        return pc.ascii_split_whitespace(pc.ascii_trim_whitespace(cells))
+    return pc.split_pattern(cells, separator)
 
 
 def _flat(array: pa.Array) -> pa.Array:
@@ -139,10 +147,14 @@ def _flat(array: pa.Array) -> pa.Array:
             return array
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _texts(values: pa.Array) -> list[str]:
+    """Distinct values as labels are spelled: numbers by their shortest digits."""
+    if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
+        return [value.decode("utf-8", "replace") for value in values.to_pylist()]
+    try:
+        return [str(text) for text in pc.cast(values, pa.string()).to_pylist()]
+    except pa.ArrowException:
+        return [str(value) for value in values.to_pylist()]
 
 
 def unknown_values(counts: Mapping[str, int], labels: Sequence[str]) -> dict[str, int]:

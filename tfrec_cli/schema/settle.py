@@ -205,32 +205,27 @@ def _check_type(entry: Entry, column: ColumnFacts, parts: Anatomy) -> None:
     """Raise SchemaError where values of the column can never be what the feature asks for."""
     feature, family = entry.feature, parts.family
     is_a = f'column "{shorten(column.name)}" is {column.type}'
-    if family == "struct":
-        raise entry.fault("column", _struct_text(is_a, parts))
+    if family == "struct" and feature.type != "bytes":
+        names = ", ".join(child.name for child in parts.leaf)
+        raise entry.fault(
+            "column", f"{is_a}. Name one of its children, as in column: PARENT/CHILD "
+            f"({shorten(names)}), or write it as JSON with type: bytes."
+        )  # fmt: skip
     if feature.type not in POSSIBLE_TYPES.get(family, ()):
         others = " or ".join(POSSIBLE_TYPES.get(family, ()))
         advice = f"Make it {others}." if others else "Leave it out, or cast it in the source."
         raise entry.fault("type", f"{is_a}, which cannot become {feature.type}. {advice}")
     needs: dict[str, tuple[str, ...]] = {
-        "labels": ("text", "binary", "integer", "null"),
+        "labels": ("text", "binary", "integer", "float", "null"),
         "load": ("text", "binary", "null"),
         "separator": ("text", "null"),
-        "time": ("time", "null"),
+        "time": ("time", "duration", "null"),
     }
     for key, families in needs.items():
         if getattr(feature, key) is not None and family not in families:
             raise entry.fault(key, f"{is_a}, which {key} has no meaning for")
-    if family == "time" and feature.type == "bytes" and feature.time is None:
+    if family in ("time", "duration") and feature.type == "bytes" and feature.time is None:
         raise entry.fault("type", f"{is_a}. Write time: iso8601 for text, or type: int64.")
-    if family == "map" and parts.sizes:
-        raise entry.fault("column", f"{is_a}; a list of maps has no form in a record")
-
-
-def _struct_text(is_a: str, parts: Anatomy) -> str:
-    if parts.sizes:
-        return f"{is_a}; a list of structs has no form in a record. Give each field a list column"
-    names = [child.name for child in parts.leaf][:SHOWN]
-    return f"{is_a}; name one of its children, as in column: PARENT/CHILD ({', '.join(names)})"
 
 
 def _layout(entry: Entry, parts: Sequence[Anatomy]) -> tuple[tuple[int, ...] | None, int]:

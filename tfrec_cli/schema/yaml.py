@@ -108,7 +108,10 @@ def parse_yaml(text: str, file: str) -> tuple[Any, dict[_Path, int]]:
         raise SchemaError(_syntax_text(error, file)) from None
     except RecursionError:
         raise SchemaError(f"{file}: nested too deeply for a schema.") from None
-    except (ValueError, OverflowError) as error:  # an escape such as "\UFFFFFFFF", which is no character
+    except (
+        ValueError,
+        OverflowError,
+    ) as error:  # an escape such as "\UFFFFFFFF", which is no character
         raise SchemaError(f"{file}: not YAML: {error}.") from None
     if node is None:
         return None, {}
