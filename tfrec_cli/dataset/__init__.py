@@ -1,0 +1,1 @@
+"""Datasets on the disk: their names, their manifest, and how they get into place."""

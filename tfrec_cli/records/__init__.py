@@ -1,0 +1,1 @@
+"""Framed records and the files that hold them."""

@@ -1,0 +1,153 @@
+import json
+from fnmatch import fnmatch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfrec_cli.dataset.manifest import (
+    Manifest,
+    Rows,
+    Shard,
+    SideFile,
+    SourceFile,
+    Split,
+    library_versions,
+    load_manifest,
+    side_files,
+    source_files,
+)
+from tfrec_cli.errors import DamageError
+from tfrec_cli.options import Compression
+from tfrec_cli.sources.base import Fingerprint
+
+names = st.text(min_size=1, max_size=20) | st.just("x\udcff.csv")
+sizes = st.integers(0, 2**63)
+crcs = st.integers(0, 2**32 - 1)
+shards = st.builds(Shard, names, sizes, sizes, crcs)
+manifests = st.builds(
+    Manifest,
+    name=names,
+    compression=st.builds(
+        Compression, st.sampled_from(["none", "gzip", "zlib"]), st.integers(0, 9)
+    ),
+    splits=st.lists(
+        st.builds(Split, names, st.lists(shards, max_size=3).map(tuple)), max_size=3
+    ).map(tuple),
+    rows=st.builds(Rows, sizes, sizes, sizes, sizes),
+    files=st.lists(st.builds(SideFile, names, sizes, crcs), max_size=2).map(tuple),
+    options=st.dictionaries(names, st.none() | st.booleans() | names | st.integers(), max_size=3),
+    libraries=st.dictionaries(names, names, max_size=2),
+    notices=st.lists(names, max_size=2).map(tuple),
+    sources=st.lists(st.builds(SourceFile, names, sizes, sizes, st.none() | crcs), max_size=3).map(
+        tuple
+    ),
+)
+
+
+@given(manifests)
+def test_what_is_written_is_what_is_read(manifest):
+    text = manifest.to_json()
+    again = Manifest.from_json(text)
+    assert again == manifest
+    assert again.to_json() == text
+    assert text.isascii()
+
+
+def small():
+    train = Split("train", (Shard("d-train.tfrecord-00000-of-00001", 3, 99, 7),))
+    return Manifest("d", Compression("gzip"), (train,), files=(SideFile("schema.yaml", 2, 1),))
+
+
+def test_it_is_plain_json_with_counts_and_without_a_time():
+    entries = json.loads(small().to_json())
+    assert entries["splits"][0]["records"] == 3
+    assert entries["splits"][0]["shards"][0] == {
+        "name": "d-train.tfrecord-00000-of-00001",
+        "records": 3,
+        "bytes": 99,
+        "crc32c": 7,
+    }
+    assert entries["compression"] == {"kind": "gzip", "level": 6}
+    assert small().to_json() == small().to_json()
+    assert small().names == ("d-train.tfrecord-00000-of-00001", "schema.yaml", "manifest.json")
+
+
+def test_it_is_read_back_from_a_folder_and_from_beside_a_file(tmp_path):
+    assert load_manifest(tmp_path) is None
+    assert load_manifest(tmp_path / "nothing") is None
+    (tmp_path / "manifest.json").write_text(small().to_json())
+    assert load_manifest(tmp_path) == small()
+    home = tmp_path / ".a-tfrecord-gz.tfrec.d"
+    home.mkdir()
+    (home / "manifest.json").write_text(small().to_json())
+    (tmp_path / "a.tfrecord.gz").write_bytes(b"")
+    assert load_manifest(str(tmp_path / "a.tfrecord.gz")) == small()
+    assert load_manifest(tmp_path / "a.tfrecord") is None
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"name": "my web app", "icons": []}', "\0\0"])
+def test_another_programs_manifest_is_not_ours(tmp_path, text):
+    (tmp_path / "manifest.json").write_text(text)
+    assert load_manifest(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"records": 3, "bytes"', '"records": "x", "bytes"', "splits.0.shards.0.records"),
+        ('"name": "d"', '"nome": "d"', "name"),
+        ('"kind": "gzip"', '"kind": "zstd"', "compression.kind"),
+        ("\n", "", None),
+        ("}\n", "", "is damaged"),
+        ('"format": 1', '"format": 2', "newer"),
+        ('"version"', '"varsion"', None),
+    ],
+)
+def test_a_damaged_manifest_of_ours_is_named(tmp_path, old, new, says):
+    text = small().to_json()
+    assert old in text
+    (tmp_path / "manifest.json").write_text(text.replace(old, new))
+    if says is None:
+        load_manifest(tmp_path)
+        return
+    with pytest.raises(DamageError, match=says) as caught:
+        load_manifest(tmp_path)
+    assert str(tmp_path / "manifest.json") in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_cut_of_a_manifest_is_damage_or_not_ours(tmp_path):
+    text = small().to_json()
+    for end in range(len(text) - 2):
+        (tmp_path / "manifest.json").write_text(text[:end])
+        try:
+            assert load_manifest(tmp_path) is None
+        except DamageError:
+            assert end >= len('{"tfrec":')
+
+
+def test_label_files_are_named_by_their_feature():
+    files = side_files("version: 1\n", {"image/class/label": ["cat", "dog\nhouse"]})
+    assert files == {
+        "schema.yaml": "version: 1\n",
+        "image.class.label.labels.txt": "cat\ndog\\nhouse\n",
+    }
+
+
+def test_label_files_are_never_mistaken_hidden_or_lost():
+    features = ["a/b", "a.b", "A/B", ".x", "../y", "z.tfrecord-0", "n\0l", "é" * 300, "\udcff"]
+    files = side_files("", {feature: [feature[:1]] for feature in features})
+    assert len({name.lower() for name in files}) == len(features) + 1
+    for name in files:
+        assert not name.startswith(".")
+        assert not fnmatch(name, "*.tfrec*")
+        assert "/" not in name
+        assert "\0" not in name
+        assert len(name.encode()) < 255
+
+
+def test_sources_and_libraries_are_recorded():
+    assert source_files([Fingerprint("a.csv", 3, 5, 9)]) == (SourceFile("a.csv", 3, 5, 9),)
+    assert set(library_versions(Compression())) == {"pyarrow"}
+    assert set(library_versions(Compression("zlib"))) == {"pyarrow", "zlib"}

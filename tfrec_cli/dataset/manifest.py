@@ -1,0 +1,324 @@
+"""The manifest: what a finished dataset holds, so that it can be proven complete.
+
+TFRecord has no footer: a file cut at a record's end is a valid shorter file. `manifest.json` names
+each shard with its records, bytes and CRC32C, and says what the dataset was made of. It holds no
+time of writing: the same run leaves the same manifest. The file is one JSON object:
+
+    tfrec        {format, version}: of the manifest, of the program that wrote it
+    name         what the shards are named by
+    compression  {kind, level}
+    rows         {read, written, skipped, rejected}
+    splits       [{name, records, shards: [{name, records, bytes, crc32c}]}]
+    features     [{key, type, shape, ragged, row_lengths, missing, labels}] of each record
+    files        [{name, bytes, crc32c}] beside the shards: schema, label files
+    options      those that the output depends on
+    libraries    {name: version} of those that the output depends on
+    notices      [text]
+    sources      [{path, size, mtime_ns, crc32c}]; mtime in ns since 1970, crc32c null if not taken
+
+`bytes` and `crc32c` (CRC-32C, RFC 3720, unmasked) are of the file as it lies on the disk.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import tfrec_cli
+from tfrec_cli.dataset.naming import parse_dest
+from tfrec_cli.errors import DamageError, UsageError
+from tfrec_cli.options import Compression
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+MANIFEST = "manifest.json"
+SCHEMA = "schema.yaml"
+FORMAT = 1
+_START = b'{"tfrec":'
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One data file: name, records in it, size in bytes and CRC32C of the file."""
+
+    name: str
+    records: int
+    bytes: int
+    crc32c: int
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One split and its shards in order."""
+
+    name: str
+    shards: tuple[Shard, ...]
+
+    @property
+    def records(self) -> int:
+        """All records of all shards."""
+        return sum(shard.records for shard in self.shards)
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureFacts:
+    """One feature of the records, as a reader needs to know it.
+
+    type: `int64`, `float` or `bytes`. shape: of a fixed-size list, None for a scalar or a ragged
+    list. ragged: how many levels of a list have no fixed length. row_lengths: the features that
+    hold the lengths of the inner lists, outermost first. missing: what stands where a row had no
+    value: nothing is ever missing (`error`), the key is left out (`omit`), or a `default`.
+    labels: what the numbers mean, from 0.
+    """
+
+    key: str
+    type: str
+    shape: tuple[int, ...] | None = None
+    ragged: int = 0
+    row_lengths: tuple[str, ...] = ()
+    missing: str = "error"
+    labels: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SideFile:
+    """A file beside the shards: name, size in bytes, CRC32C."""
+
+    name: str
+    bytes: int
+    crc32c: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """What a source file looked like: bytes, mtime in ns since 1970, CRC32C of it if taken."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    crc32c: int | None = None
+
+
+class FingerprintLike(Protocol):
+    """What a survey says of a source file."""
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        ...
+
+    @property
+    def mtime_ns(self) -> int:
+        """Since 1970."""
+        ...
+
+    @property
+    def crc32c(self) -> int | None:
+        """Of the content, if taken."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How many rows were read from the sources, written as records, skipped as blank, rejected."""
+
+    read: int = 0
+    written: int = 0
+    skipped: int = 0
+    rejected: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The format of the manifest and the version of the program that wrote it."""
+
+    format: int = FORMAT
+    version: str = tfrec_cli.__version__
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A finished dataset; the fields are those of the file, described above."""
+
+    name: str
+    compression: Compression
+    splits: tuple[Split, ...]
+    features: tuple[FeatureFacts, ...] = ()
+    rows: Rows = Rows()
+    files: tuple[SideFile, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    libraries: Mapping[str, str] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+    sources: tuple[SourceFile, ...] = ()
+    tfrec: Writer = Writer()
+
+    @property
+    def records(self) -> int:
+        """All records of all splits."""
+        return sum(split.records for split in self.splits)
+
+    @property
+    def shards(self) -> tuple[Shard, ...]:
+        """All shards, split by split."""
+        return tuple(shard for split in self.splits for shard in split.shards)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all files of the dataset, the manifest last."""
+        return (*(s.name for s in self.shards), *(f.name for f in self.files), MANIFEST)
+
+    def to_json(self) -> str:
+        """The text of `manifest.json`: ASCII, one line an entry, the same for equal manifests."""
+        splits = [{"name": s.name, "records": s.records, "shards": s.shards} for s in self.splits]
+        entries: dict[str, Any] = {
+            "tfrec": asdict(self.tfrec),
+            "name": self.name,
+            "compression": asdict(self.compression),
+            "rows": asdict(self.rows),
+            "splits": splits,
+            "features": self.features,
+            "files": self.files,
+            "options": dict(self.options),
+            "libraries": dict(self.libraries),
+            "notices": self.notices,
+            "sources": self.sources,
+        }
+        return "{" + ",\n".join(f'"{k}": {_lines(v)}' for k, v in entries.items()) + "}\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes, file: str = MANIFEST) -> Manifest:
+        """The manifest that `to_json` wrote. `file` is named in messages.
+
+        Raises DamageError where the text is not one, or comes from a newer program.
+        """
+        from pydantic import ValidationError
+
+        try:
+            entries = json.loads(text)
+            writer = _adapters()[0].validate_python(entries["tfrec"])
+            if writer.format > FORMAT:
+                raise DamageError(
+                    f"{file} has format {writer.format}, written by tfrec {writer.version}; this "
+                    f"tfrec reads format {FORMAT}. Use that version or a newer one."
+                )
+            return _adapters()[1].validate_python(entries)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise DamageError(f"{file} is damaged: {place}: {first['msg']}. {_REMEDY}") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise DamageError(f"{file} is damaged: {error}. {_REMEDY}") from None
+
+
+_REMEDY = "Restore it from a copy, or convert again to another DEST."
+
+
+def source_files(fingerprints: Iterable[FingerprintLike]) -> tuple[SourceFile, ...]:
+    """The manifest's entries for what a survey found."""
+    return tuple(SourceFile(f.path, f.size, f.mtime_ns, f.crc32c) for f in fingerprints)
+
+
+def library_versions(compression: Compression) -> dict[str, str]:
+    """The libraries whose version can change the output: Arrow, and zlib where it compresses."""
+    import zlib
+
+    import pyarrow as pa
+
+    versions = {"pyarrow": str(pa.__version__)}
+    if compression.kind != "none":
+        versions["zlib"] = zlib.ZLIB_RUNTIME_VERSION
+    return versions
+
+
+def side_files(schema: str, labels: Mapping[str, Sequence[str]] | None = None) -> dict[str, str]:
+    """The files beside the shards, name to text: the schema's YAML text as `schema.yaml`, and for
+    each label feature its names, one a line, as `FEATURE.labels.txt`.
+
+    `/` in a feature's name becomes `.`. No name matches `*.tfrecord*`, hides, or is given twice.
+    """
+    files = {SCHEMA: schema}
+    for feature, names in (labels or {}).items():
+        files[_label_file(feature, files)] = "".join(f"{_one_line(name)}\n" for name in names)
+    return files
+
+
+def load_manifest(dataset: str | os.PathLike[str]) -> Manifest | None:
+    """The manifest of a dataset folder or of a single-file dataset.
+
+    None where there is none, or where a `manifest.json` is not ours. Raises DamageError where it
+    is ours but broken, OSError where it cannot be read.
+    """
+    return read_manifest(manifest_path(dataset))
+
+
+def manifest_path(dataset: str | os.PathLike[str]) -> Path:
+    """Where the manifest of `dataset` lies, if it has one."""
+    path = Path(dataset)
+    if os.path.isdir(path):
+        return path / MANIFEST
+    try:
+        return parse_dest(os.fspath(dataset)).home / MANIFEST
+    except UsageError:
+        return path / MANIFEST
+
+
+def read_manifest(path: Path) -> Manifest | None:
+    """As `load_manifest`, from the manifest file itself."""
+    try:
+        text = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+    return Manifest.from_json(text, os.fspath(path)) if text.startswith(_START) else None
+
+
+@cache
+def _adapters() -> tuple[TypeAdapter[Writer], TypeAdapter[Manifest]]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Writer), TypeAdapter(Manifest)
+
+
+def _lines(value: Any) -> str:
+    """JSON with each item of a list on a line of its own."""
+    if isinstance(value, list | tuple) and value:
+        return "[\n" + ",\n".join(_compact(item) for item in value) + "]"
+    return _compact(value)
+
+
+def _compact(value: Any) -> str:
+    if isinstance(value, dict) and isinstance(value.get("shards"), tuple):
+        head = ", ".join(f'"{k}": {_compact(v)}' for k, v in value.items() if k != "shards")
+        return "{" + head + ', "shards": ' + _lines(value["shards"]) + "}"
+    if hasattr(value, "__dataclass_fields__"):
+        return json.dumps({name: getattr(value, name) for name in value.__dataclass_fields__})
+    return json.dumps(value, allow_nan=False)
+
+
+def _label_file(feature: str, taken: Mapping[str, str]) -> str:
+    """A file name for `feature` that is safe, unhidden, and not taken (whatever the case)."""
+    stem = "".join(c if c.isprintable() else "_" for c in feature.replace("/", "."))
+    stem = stem.replace(".tfrec", "_tfrec").replace("\\", "_")
+    if stem.startswith("."):
+        stem = f"_{stem[1:]}"
+    stem = stem.encode("utf-8", "replace")[:200].decode("utf-8", "ignore")
+    lower = {name.lower() for name in taken}
+    name, number = f"{stem}.labels.txt", 1
+    while name.lower() in lower:
+        number += 1
+        name = f"{stem}-{number}.labels.txt"
+    return name
+
+
+def _one_line(name: str) -> str:
+    return name.replace("\r", "\\r").replace("\n", "\\n")

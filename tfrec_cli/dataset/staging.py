@@ -1,0 +1,306 @@
+"""A dataset is written beside DEST and takes its place in one step, whole or not at all.
+
+A run holds a lock and writes into a hidden folder on DEST's file system: `.NAME.tfrec-<id>` beside
+DEST. Where that cannot be (the parent is not writable, DEST is a mount point or the working
+folder), it is `.tfrec-<id>` inside DEST, and the files are moved one by one, the manifest last.
+
+Killed at any instant, DEST is the old dataset, the new one, or briefly absent. What a killed run
+left is finished or removed by the next one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Executor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import crc32c
+
+from tfrec_cli.dataset.commit import (
+    Ready,
+    discard,
+    identity,
+    may_put,
+    pending,
+    put,
+    read_ready,
+    sync_file,
+    sync_folder,
+    undo,
+    write_ready,
+)
+from tfrec_cli.dataset.failures import failure, writing
+from tfrec_cli.dataset.locking import locked
+from tfrec_cli.dataset.manifest import MANIFEST, Manifest, SideFile
+from tfrec_cli.dataset.naming import Dest
+from tfrec_cli.dataset.occupant import INSIDE, SYSTEM, Occupant, check_dest
+from tfrec_cli.dataset.shards import ShardWriter
+from tfrec_cli.errors import DatasetError
+from tfrec_cli.options import Compression
+from tfrec_cli.records.framing import sniff_file
+
+_DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+class Stage:
+    """The staging folder of one run. Files are written to `path(name)`, then `commit` is called.
+
+    work: a folder for scratch files; nothing of it reaches the dataset.
+    """
+
+    def __init__(self, dest: Dest, folder: Path, found: Occupant, sync: bool) -> None:
+        self.dest = dest
+        self.work = folder / "work"
+        self._folder, self._data = folder, folder / "data"
+        self._side = folder / "side" if dest.kind == "file" else self._data
+        self._found, self._sync = found, sync
+        self._was = identity(dest.path)
+        self.committed = False
+
+    def path(self, name: str) -> Path:
+        """Where to write the data file that is to be called `name`."""
+        return self._data / name
+
+    def writer(
+        self,
+        name: str,
+        compression: Compression,
+        executor: Executor | None = None,
+        ahead: int = 4,
+    ) -> ShardWriter:
+        """A writer of the shard `name`; the arguments are those of ShardWriter."""
+        shown = self.dest.text if self.dest.kind == "file" else f"{self.dest.text}: {name}"
+        return ShardWriter(
+            self.path(name), compression, executor, ahead=ahead, sync=self._sync, shown=shown
+        )
+
+    def commit(self, manifest: Manifest, files: Mapping[str, str] | None = None) -> Manifest:
+        """Put the dataset in DEST's place, and return its manifest as written.
+
+        manifest: names every shard that was written. files: the side files, name to text; their
+        entries in the manifest are made here. Raises DatasetError where a shard is not as the
+        manifest says, or where the system refuses; DEST is then what it was.
+        """
+        with writing(self.dest.text):
+            entries = [self._write_side(name, text) for name, text in (files or {}).items()]
+            manifest = replace(manifest, files=tuple(entries))
+            self._write_side(MANIFEST, manifest.to_json())
+            self._check_shards(manifest)
+            self._settle(manifest)
+            if self.dest.kind == "folder" or identity(self.dest.path) != self._was:
+                check_dest(self.dest, overwrite=self._found.kind == "dataset")
+            self._put(self._ready(manifest))
+        self.committed = True
+        return manifest
+
+    def _write_side(self, name: str, text: str) -> SideFile:
+        data = text.encode("utf-8", "surrogateescape")
+        (self._side / name).write_bytes(data)
+        return SideFile(name, len(data), crc32c.crc32c(data))
+
+    def _check_shards(self, manifest: Manifest) -> None:
+        """What the disk holds is what was written, in the compression that was asked."""
+        for shard in manifest.shards:
+            path = self._data / shard.name
+            size = path.stat().st_size if path.exists() else None
+            if size != shard.bytes:
+                found = "is not there" if size is None else f"has {size} bytes"
+                raise DatasetError(
+                    f"{self.dest.text}: {shard.name} {found}, but {shard.bytes} were written. "
+                    "Another program interferes, or the disk is broken; run again."
+                )
+            if size and (kind := sniff_file(path)) != manifest.compression.kind:
+                raise DatasetError(
+                    f"{self.dest.text}: {shard.name} is {kind}, not {manifest.compression.kind}."
+                )
+
+    def _settle(self, manifest: Manifest) -> None:
+        """Only the dataset's files, all on the disk."""
+        names = set(manifest.names)
+        for folder in {self._data, self._side}:
+            for entry in os.scandir(folder):
+                if entry.name in names:
+                    sync_file(Path(entry.path), self._sync)
+                else:
+                    os.unlink(entry.path)
+            sync_folder(folder, self._sync)
+
+    def _ready(self, manifest: Manifest) -> Ready:
+        name, staged = self.dest.path.name, os.stat(self._data).st_ino
+        if self.dest.kind == "file":
+            return Ready(name, "file", staged, replaces=identity(self.dest.path))
+        old = self._found.manifest.names if self._found.manifest else ()
+        if self._folder.parent == self.dest.path:
+            return Ready(name, "inside", staged, new=manifest.names, old=old)
+        with suppress(FileNotFoundError):
+            os.chmod(self._data, stat.S_IMODE(os.stat(self.dest.path).st_mode))
+        return Ready(name, "folder", staged, new=manifest.names, old=old)
+
+    def _put(self, ready: Ready) -> None:
+        try:
+            write_ready(self._folder, ready, self._sync)
+            put(self._folder, self.dest, ready, self._sync)
+        except BaseException:
+            # Where even this fails, `ready` stays, and the next run finishes the work.
+            undo(self._folder, self.dest, read_ready(self._folder) or ready)
+            discard(self._folder)
+            raise
+
+
+@contextmanager
+def staging(
+    dest: Dest, overwrite: bool = False, sources: Iterable[Any] = (), sync: bool = True
+) -> Iterator[Stage]:
+    """A stage for one run onto `dest`, a folder or a file. Without a commit, nothing remains.
+
+    overwrite: a finished dataset may be replaced. sources: paths of the source files, which must
+    not lie in DEST. sync: see to it that what is committed survives a power cut.
+
+    Raises DatasetError where something is in the way or another run is at work.
+    """
+    sources = list(sources)
+    with ExitStack() as after:
+        if dest.kind == "folder" and not _leftovers(dest):
+            check_dest(dest, overwrite, sources)
+        with writing(dest.path.parent):
+            made = after.enter_context(_parents(dest.path.parent, sync))
+        inside = after.enter_context(_locked(dest))
+        with writing(dest.text):
+            _recover(dest, sync)
+        found = check_dest(dest, overwrite, sources)
+        with writing(dest.text):
+            folder = _make_stage(dest, inside or _must_be_inside(dest, found))
+        stage = Stage(dest, folder, found, sync)
+        try:
+            yield stage
+        finally:
+            if stage.committed or read_ready(folder) is None:
+                discard(folder)
+        if stage.committed:
+            made.clear()
+
+
+def recover(dest: Dest, sync: bool = True) -> None:
+    """Finish or remove what killed runs onto `dest` left, unless a run is at work on it now.
+
+    Cheap where there is nothing. For commands that read: what cannot be done is left as it is.
+    """
+    if not _leftovers(dest):
+        return
+    with suppress(DatasetError), _locked(dest), writing(dest.text):
+        _recover(dest, sync)
+
+
+def _recover(dest: Dest, sync: bool) -> None:
+    for stage in _leftovers(dest):
+        ready = read_ready(stage)
+        if ready and pending(stage, dest, ready):
+            if not may_put(stage, dest, ready):
+                # Something else has come to DEST; the only copy of the data is not thrown away.
+                continue
+            put(stage, dest, ready, sync)
+        discard(stage)
+
+
+def _leftovers(dest: Dest) -> list[Path]:
+    """Staging folders of runs onto `dest`; all dead where the lock is held."""
+    beside = re.compile(rf"\.{re.escape(dest.label)}\.tfrec-[0-9a-f]{{8}}")
+    found = [dest.path.parent / n for n in _entries(dest.path.parent) if beside.fullmatch(n)]
+    if dest.kind == "folder":
+        found += [dest.path / n for n in _entries(dest.path) if INSIDE.fullmatch(n)]
+    return [path for path in found if path.is_dir() and not path.is_symlink()]
+
+
+def _entries(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+@contextmanager
+def _parents(folder: Path, sync: bool) -> Iterator[list[Path]]:
+    """The missing folders above DEST, made; those of them left in the list are removed again."""
+    missing = [folder, *folder.parents]
+    missing = missing[: next(i for i, path in enumerate(missing) if os.path.lexists(path))]
+    made: list[Path] = []
+    try:
+        for path in reversed(missing):
+            with suppress(FileExistsError):
+                path.mkdir()
+                made.append(path)
+                sync_folder(path.parent, sync)
+        yield made
+    finally:
+        with suppress(OSError):
+            for path in reversed(made):
+                path.rmdir()
+
+
+@contextmanager
+def _locked(dest: Dest) -> Iterator[bool]:
+    """The lock of `dest`: beside it, or inside (then True) where the folder above is not ours."""
+    with ExitStack() as after:
+        beside = dest.path.parent / f".{dest.label}.tfrec-lock"
+        inside = False
+        try:
+            after.enter_context(locked(beside, dest.text))
+        except OSError as error:
+            if error.errno not in _DENIED or dest.kind != "folder" or not dest.path.is_dir():
+                raise failure(error, dest.text) from error
+            inside = True
+            with writing(dest.text):
+                after.enter_context(locked(dest.path / ".tfrec-lock", dest.text))
+        yield inside
+
+
+def _make_stage(dest: Dest, inside: bool) -> Path:
+    number = secrets.token_hex(4)
+    name = f".tfrec-{number}" if inside else f".{dest.label}.tfrec-{number}"
+    folder = (dest.path if inside else dest.path.parent) / name
+    try:
+        for path in (folder, folder / "data", folder / "work"):
+            path.mkdir()
+        if dest.kind == "file":
+            (folder / "side").mkdir()
+    except BaseException:
+        discard(folder)
+        raise
+    return folder
+
+
+def _must_be_inside(dest: Dest, found: Occupant) -> bool:
+    """Whether DEST is a folder that cannot, or should not, become another one."""
+    if dest.kind != "folder" or found.kind == "nothing":
+        return False
+    kept = found.kind == "empty" and any(name in SYSTEM for name in _entries(dest.path))
+    return kept or _is_mount(dest.path) or _is_working_folder(dest.path)
+
+
+def _is_mount(path: Path) -> bool:
+    """Mount points, bind mounts within one file system included where the system lists them."""
+    if os.path.ismount(path):
+        return True
+    real = os.fsencode(os.path.realpath(path))
+    try:
+        lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    except OSError:
+        return False
+    octal = re.compile(rb"\\([0-7]{3})")
+    points = (line.split(b" ")[4] for line in lines if line.count(b" ") > 4)
+    return any(octal.sub(lambda m: bytes([int(m[1], 8)]), p) == real for p in points)
+
+
+def _is_working_folder(path: Path) -> bool:
+    try:
+        return os.path.samefile(path, os.curdir)
+    except OSError:
+        return False
