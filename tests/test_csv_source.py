@@ -470,3 +470,36 @@ def test_options_that_make_no_sense(options):
 
 def test_every_option_says_what_it_does():
     assert all(field.description for field in CsvOptions.model_fields.values())
+
+
+SEEDS = [
+    b'a,b\n1,"x ""y""\nz"\n2,\n',
+    "a;b\r\n1,5;é\r\n".encode("cp1252"),
+    "a\tb\n1\t“2”\n".encode("utf-16"),
+    gzip.compress(b"a,b\n1,2\n"),
+    bz2.compress(b"a,b\n1,2\n"),
+    lzma.compress(b"a,b\n1,2\n"),
+    zstd(b"a,b\n1,2\n"),
+]
+
+
+@given(
+    st.sampled_from(SEEDS),
+    st.lists(st.tuples(st.integers(0, 80), st.binary(max_size=3), st.integers(0, 4)), max_size=4),
+    st.sampled_from([{}, {"escape": "\\"}, {"encoding": "utf-16"}, {"encoding": "gb18030"}]),
+    st.sampled_from([1, 16, 2**20]),
+)
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_damaged_files_are_read_or_refused_in_one_line(tmp_path, seed, edits, options, block):
+    for at, new, lost in edits:
+        seed = seed[:at] + new + seed[at + lost :]
+    source = open_csv(put(tmp_path, "x.csv", seed), block=block, **options)
+    try:
+        rows, faults = rows_of(source, source.survey(Needs()))
+    except SourceError as error:
+        assert "x.csv" in str(error)
+        assert "\n" not in str(error)
+    else:
+        assert len({line for _, line, _, _ in faults}) <= len(rows)
