@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfrec_cli.casting import cast
+from tfrec_cli.casting import arrays, cast
 from tfrec_cli.encoding import encode_rows
 from tfrec_cli.schema.binding import BoundFeature, Missing
 from tfrec_cli.schema.grammar import TextRules
@@ -512,6 +512,14 @@ def test_maps_and_structs_as_json():
 def test_dictionary_with_null_among_its_values():
     array = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 0]), pa.array(["a", None]))
     assert values(array, feature("bytes")) == [b"a", None, None, b"a"]
+
+
+def test_text_beyond_the_narrow_offsets_gets_wide_ones(monkeypatch):
+    monkeypatch.setattr(arrays, "_INT32_MAX", 10)  # in place of 2 GiB
+    spread = arrays.spread(pa.array(["abcdef", None]), pa.array([0, 0, 1, None]))
+    assert (spread.type, spread.to_pylist()) == (pa.large_string(), ["abcdef"] * 2 + [None] * 2)
+    filled = arrays.fill(pa.array([b"x", None]), pa.array([b"123456"]))
+    assert (filled.type, filled.to_pylist()) == (pa.large_binary(), [b"x", b"123456"])
 
 
 def test_no_rows():

@@ -56,17 +56,24 @@ def plain(array: pa.Array) -> pa.Array:
         if isinstance(kind, pa.BaseExtensionType):
             array = array.storage
         elif pa.types.is_dictionary(kind):
-            array = plain(array.dictionary).take(array.indices)
+            array = spread(plain(array.dictionary), array.indices)
         elif pa.types.is_run_end_encoded(kind):
             array = _decoded_runs(array)
         elif pa.types.is_string_view(kind):
-            array = pc.cast(array, pa.large_string())
+            array = _unviewed(array, pa.large_string())
         elif pa.types.is_binary_view(kind):
-            array = pc.cast(array, pa.large_binary())
+            array = _unviewed(array, pa.large_binary())
         elif pa.types.is_fixed_size_binary(kind):
             array = pc.cast(array, pa.binary())
         else:
             return array
+
+
+def _unviewed(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    try:
+        return pc.cast(array, kind)
+    except pa.ArrowNotImplementedError:  # Arrow before 18 has views, but no cast of them
+        return pa.array(array.to_pylist(), kind)
 
 
 def _decoded_runs(array: pa.Array) -> pa.Array:
@@ -74,7 +81,7 @@ def _decoded_runs(array: pa.Array) -> pa.Array:
     positions = pa.array(np.arange(len(array.values)))
     runs = pa.RunEndEncodedArray.from_arrays(array.run_ends, positions)
     sliced = runs.slice(array.offset, len(array))
-    return plain(array.values).take(pc.run_end_decode(sliced))
+    return spread(plain(array.values), pc.run_end_decode(sliced))
 
 
 def follow(array: pa.Array, path: Sequence[str]) -> pa.Array:
@@ -179,4 +186,26 @@ def fill(array: pa.Array, default: pa.Array) -> pa.Array:
     if not array.null_count:
         return array
     places = np.where(valid(array), np.arange(len(array)), len(array))
+    if _longest(array, default) * len(array) > _INT32_MAX:
+        array = _widened(array)
     return pa.concat_arrays([array, pc.cast(default, array.type)]).take(pa.array(places))
+
+
+def spread(values: pa.Array, places: pa.Array) -> pa.Array:
+    """The values at `places` (integers, null for null), many times over where asked.
+
+    Text and bytes get wide offsets where 2 GiB of them could come together.
+    """
+    if _longest(values) * len(places) > _INT32_MAX:
+        values = _widened(values)
+    return values.take(places)
+
+
+def _longest(*arrays: pa.Array) -> int:
+    """The most bytes of one value of text or bytes; 0 for other types."""
+    sized = [a for a in arrays if is_text(a.type) or is_binary(a.type)]
+    return max((pc.max(pc.binary_length(a)).as_py() or 0 for a in sized), default=0)
+
+
+def _widened(array: pa.Array) -> pa.Array:
+    return pc.cast(array, pa.large_string() if is_text(array.type) else pa.large_binary())

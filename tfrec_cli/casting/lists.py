@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfrec_cli._kernel.model import FeatureColumn
-from tfrec_cli.casting.arrays import Mask, Nested, Offsets, composed, fill, listed, valid
+from tfrec_cli.casting.arrays import Mask, Nested, Offsets, composed, fill, listed, spread, valid
 from tfrec_cli.casting.literals import leaf_of, nested_of
 from tfrec_cli.casting.values import SKIP, CastFault
 from tfrec_cli.schema.binding import BoundFeature
@@ -61,7 +61,7 @@ def constant(feature: BoundFeature, rows: int) -> tuple[FeatureColumn, ...]:
     else:
         one = _columns(nested_of(feature, feature.constant), feature)
     places = pa.array(np.zeros(rows, np.int64))
-    return tuple(FeatureColumn(c.key, c.array.take(places)) for c in one)
+    return tuple(FeatureColumn(c.key, spread(c.array, places)) for c in one)
 
 
 def _null_items(

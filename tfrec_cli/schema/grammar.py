@@ -43,6 +43,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfrec_cli.errors import shorten
 from tfrec_cli.schema import cells as reading
 from tfrec_cli.schema.cells import NOWHERE, Meaning, Positions, TextRules
 
@@ -152,7 +153,7 @@ class KindFacts:
         place: where `odd` stands (`b.csv line 2`), as the caller knows it.
         """
         if self.odd is not None:
-            return f'{place} holds "{self.odd.text}"{_loss(self.odd.text, self.kind)}'
+            return f'{place} holds "{shorten(self.odd.text)}"{_loss(self.odd.text, self.kind)}'
         if self.kind == "int64" and self._count(Meaning.BOOLEAN):
             return "true and false are written as 1 and 0"
         return ""
