@@ -24,4 +24,4 @@ cd "$place"
 LD_PRELOAD=$("$cc" -print-file-name=libasan.so) \
     ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc ARROW_DEFAULT_MEMORY_POOL=system \
     TFREC_KERNEL=native PYTHONPATH="$place" \
-    "$python" -m pytest -q -p no:cacheprovider -k "not tensorflow and not wheel" "$@" tests
+    "$python" -m pytest -q --capture=sys -p no:cacheprovider -k "not tensorflow and not wheel" "$@" tests

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfrec_cli import _kernel as kernel
@@ -104,6 +104,7 @@ def tables(draw):
     return [FeatureColumn(key, draw(arrays(length))) for key in keys], length
 
 
+@settings(deadline=None)
 @given(tables(), st.data())
 def test_both_bodies_write_the_same_bytes(table, data):
     columns, length = table
@@ -127,6 +128,15 @@ def test_many_rows_and_many_columns_agree():
         columns.append(FeatureColumn(f"f{c}", pa.array(rng.random(5000, np.float32), mask=mask)))
     assert_bodies_agree(columns)
     assert_bodies_agree(columns, rng.permutation(5000)[:300])
+
+
+def test_many_columns_in_any_order_agree():
+    rng = np.random.default_rng(6)
+    words = [rng.bytes(int(n)) for n in rng.integers(0, 30, 90)]
+    mask = rng.random(90) < 0.2
+    columns = [FeatureColumn(f"b{c}", pa.array(words, mask=mask)) for c in range(20)]
+    columns += [column("big", words, pa.large_binary()), column("i", range(90), pa.int64())]
+    assert_bodies_agree(columns, rng.integers(0, 90, 200))
 
 
 # What the bytes are
@@ -424,6 +434,7 @@ DIALECTS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(CSV_BYTES, DIALECTS, st.booleans())
 def test_both_bodies_find_the_same_csv_rows(data, dialect, final):
     ours, twins = (
@@ -431,6 +442,11 @@ def test_both_bodies_find_the_same_csv_rows(data, dialect, final):
     )
     for name, value in ours.items():
         np.testing.assert_array_equal(twins[name], value, err_msg=name, strict=True)
+
+
+def test_csv_lines_before_the_end_count_those_in_a_last_row_without_line_end(body):
+    found = kernel.split_csv(b'a\n"b\n\nc"', CsvDialect(), True)
+    assert (found.consumed, found.consumed_lines) == (9, 3)
 
 
 def test_csv_rows_of_a_long_buffer(body):

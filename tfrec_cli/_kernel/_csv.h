@@ -26,7 +26,9 @@ typedef struct {
 } Offsets;
 
 typedef struct {
-    Offsets starts, ends, lines, stray;
+    int64_t *starts, *ends, *lines; /* room for as many rows as `csv_max_rows` says */
+    int64_t rows;
+    Offsets stray;
     int64_t row_start, row_line; /* the row that was begun */
     int64_t line;                /* line ends met so far */
     int64_t blank;
@@ -110,23 +112,34 @@ static inline CsvMask csv_mask(const uint8_t *data, const CsvRules *rules) {
 }
 #endif
 
+/* No more rows than line ends, and one at the end of the buffer. */
+static int64_t csv_max_rows(const uint8_t *data, int64_t size) {
+    int64_t count = 1;
+    for (int64_t base = 0; base < size; base += 128) {
+        int64_t stop = size - base < 128 ? size - base : 128;
+        uint8_t few = 0; /* so narrow that the compiler counts many bytes at once */
+        for (int64_t i = 0; i < stop; i++)
+            few = (uint8_t)(few + (data[base + i] == '\n') + (data[base + i] == '\r'));
+        count += few;
+    }
+    return count;
+}
+
 /* The begun row ends at `end`; the next begins at `following`. */
 static void csv_row(CsvWalk *walk, const CsvRules *rules, int64_t end, int64_t following) {
-    int failed = 0;
     if (end > walk->row_start || rules->single) {
-        if (walk->is_stray)
-            failed |= offsets_push(&walk->stray, (int64_t)walk->starts.count);
-        failed |= offsets_push(&walk->starts, walk->row_start);
-        failed |= offsets_push(&walk->ends, end);
-        failed |= offsets_push(&walk->lines, walk->row_line);
+        if (walk->is_stray && offsets_push(&walk->stray, walk->rows))
+            walk->out_of_memory = walk->done = 1;
+        walk->starts[walk->rows] = walk->row_start;
+        walk->ends[walk->rows] = end;
+        walk->lines[walk->rows] = walk->row_line;
+        walk->rows++;
     } else {
         walk->blank++;
     }
     walk->row_start = following;
     walk->row_line = walk->line;
     walk->is_stray = 0;
-    if (failed)
-        walk->out_of_memory = walk->done = 1;
 }
 
 static void csv_line_end(CsvWalk *walk, const CsvRules *rules, const uint8_t *data, int64_t size,
@@ -174,7 +187,7 @@ static void csv_event(CsvWalk *walk, const CsvRules *rules, const uint8_t *data,
     }
 }
 
-/* Walk over all of `data`, from one byte that matters to the next. The caller frees the offsets. */
+/* Walk over all of `data`, from one byte that matters to the next. The caller frees `stray`. */
 static void csv_split(CsvWalk *walk, const CsvRules *rules, const uint8_t *data, int64_t size) {
     walk->open = walk->literal = -1;
     for (int64_t base = 0; base < size && !walk->out_of_memory; base += 64) {

@@ -86,7 +86,8 @@ def _line_ends(buffer: bytes, final: bool) -> tuple[_Offsets, _Offsets]:
 def _rows(buffer: bytes, dialect: CsvDialect, final: bool, quotes: _Offsets | None) -> CsvRows:
     """Rows by the line ends that lie outside the proven quotes."""
     ends, after = _line_ends(buffer, final)
-    lines = np.arange(len(ends) + 1, dtype=np.int64)
+    all_lines = len(ends)
+    lines = np.arange(all_lines + 1, dtype=np.int64)
     if quotes is not None:
         outside = np.searchsorted(quotes, ends) % 2 == 0
         lines = np.concatenate([[0], lines[1:][outside]])
@@ -95,7 +96,7 @@ def _rows(buffer: bytes, dialect: CsvDialect, final: bool, quotes: _Offsets | No
     consumed, consumed_lines = int(starts[-1]), int(lines[-1])
     if final and consumed < len(buffer):
         ends = np.append(ends, len(buffer))
-        consumed = len(buffer)
+        consumed, consumed_lines = len(buffer), all_lines
     starts, lines = starts[: len(ends)], lines[: len(ends)]
     keep = np.ones(len(ends), bool) if dialect.single else starts < ends
     return CsvRows(
