@@ -267,3 +267,41 @@ def test_places_name_the_row(kind: Kind, tmp_path: Path) -> None:
         for row in range(batch.data.num_rows)
     ]
     assert len(set(places)) == len(IDS)
+
+
+def test_encoded_columns_in_memory_are_read_as_their_values() -> None:
+    words = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), pa.array(["a", None]))
+    runs = pa.RunEndEncodedArray.from_arrays([2, 3], pa.array([1, None]))
+    table = pa.table({"words": words, "runs": runs, "view": pa.array(["x"] * 3, pa.string_view())})
+    for given in (table, table.to_batches()[0], table.to_reader()):
+        source = TableSource([given], TableSource.Options())
+        survey = source.survey(Needs())
+        assert {c.name: c.nulls for c in survey.columns} == {
+            "words": True,
+            "runs": True,
+            "view": False,
+        }
+        assert column(source, survey, "words") == ["a", None, "a"]
+        assert column(source, survey, "runs") == [1, 1, None]
+
+
+def test_tables_of_several_types_become_one() -> None:
+    given = [pa.table({"a": [1], "b": ["x"]}), pa.table({"a": [2.5]})]
+    source = TableSource(given, TableSource.Options())
+    survey = source.survey(Needs())
+    assert [(c.name, c.type, c.absent) for c in survey.columns] == [
+        ("a", pa.float64(), ()),
+        ("b", pa.string(), ("table 2",)),
+    ]
+    assert column(source, survey, "a") == [1.0, 2.5]
+    assert column(source, survey, "b") == ["x", None]
+    odd = TableSource([given[0], pa.table({"a": ["x"]})], TableSource.Options())
+    with pytest.raises(SourceError, match="table 2, column a: is string, but int64"):
+        odd.survey(Needs())
+
+
+def test_columns_of_one_name_are_refused() -> None:
+    twice = pa.table([pa.array([1]), pa.array([2])], names=["v", "v"])
+    for given in (twice, twice.to_reader()):
+        with pytest.raises(SourceError, match="table, column v: two columns"):
+            TableSource([given], TableSource.Options()).survey(Needs())

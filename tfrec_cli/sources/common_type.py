@@ -9,7 +9,7 @@
     lists, structs, maps            as their values; a struct has the children of both
     anything else                   none: the files do not belong together
 
-Dictionaries count as their values.
+Dictionaries and run-end encoded arrays count as their values.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ class Conformed:
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
-    """`kind` with every dictionary in it, at any depth, replaced by the type of its values."""
-    if pa.types.is_dictionary(kind):
+    """`kind` with every dictionary in it, at any depth, replaced by the type of its values, and
+    run-end encoding taken off.
+    """
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return value_type(kind.value_type)
     if pa.types.is_struct(kind):
         return pa.struct([f.with_type(value_type(f.type)) for f in kind])
@@ -212,6 +214,8 @@ def conform(array: pa.Array, kind: pa.DataType) -> Conformed:
     Integers become floats with rounding. A value that does not fit otherwise (an uint64 past
     int64, a time out of the finer unit's range) is null in the result and named in `misfits`.
     """
+    if pa.types.is_run_end_encoded(array.type):
+        array = pc.run_end_decode(array)
     if array.type.equals(kind):
         return Conformed(array)
     if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
@@ -261,7 +265,8 @@ def misfit_faults(column: str, array: pa.Array, conformed: Conformed) -> tuple[F
 
 def null_count(array: pa.Array | pa.ChunkedArray) -> int:
     """The rows without a value, those of a null in a dictionary included."""
-    kind = array.type
-    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        return int(array.cast(value_type(kind.value_type)).null_count)
+    if pa.types.is_run_end_encoded(array.type):
+        array = pc.run_end_decode(array)
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(value_type(array.type))
     return int(array.null_count)

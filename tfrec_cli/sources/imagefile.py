@@ -6,6 +6,7 @@ The first bytes of each format are those that its specification fixes. JPEG's mu
 
 from __future__ import annotations
 
+import warnings
 from io import BytesIO
 from typing import Any
 
@@ -15,6 +16,13 @@ MOST_PIXELS = 2 * 89_478_485
 
 class BadImage(Exception):
     """Why an image cannot be used, as the end of a sentence."""
+
+
+def silence_pillow() -> None:
+    """Keep Pillow's remarks on odd metadata off standard error. They are about tags that are not
+    read here, and they do not name the file.
+    """
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
 
 
 def image_format(head: bytes) -> str | None:

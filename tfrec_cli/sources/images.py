@@ -18,12 +18,11 @@ names are integers; a class folder without an image keeps its number.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
@@ -40,10 +39,18 @@ from tfrec_cli.sources.base import (
     Survey,
 )
 from tfrec_cli.sources.files import counted, display, some
-from tfrec_cli.sources.imagefile import BadImage, check_image, image_format, image_size
+from tfrec_cli.sources.imagefile import (
+    BadImage,
+    check_image,
+    image_format,
+    image_size,
+    silence_pillow,
+)
 from tfrec_cli.sources.imagetree import IMAGE_SUFFIXES, ImageTree, class_names, plant
 from tfrec_cli.sources.imagetree import notices as tree_notices
 
+T = TypeVar("T")
+R = TypeVar("R")
 TENSORFLOW_READS = ("jpeg", "png", "gif", "bmp")
 _HEAD = 32
 _READERS = 4
@@ -157,10 +164,11 @@ class ImagesSource:
         detail: ImageFiles = partition.detail
         row = partition.first_row
         full = self.options.check == "full"
+        silence_pillow()
         with ThreadPoolExecutor(min(_READERS, len(detail.paths))) as pool:
             for first, last in _cuts(detail.sizes, self.batch_bytes, len(detail.sizes)):
-                paths, classes = detail.paths[first:last], detail.classes[first:last]
-                images = list(pool.map(partial(_load, full), paths, classes))
+                pairs = list(zip(detail.paths, detail.classes, strict=True))[first:last]
+                images = _in_portions(pool, lambda pair: _load(*pair, full), pairs)
                 yield _batch(images, columns, detail.names, Origin(display(partition.file), row))
                 row += len(images)
 
@@ -182,7 +190,15 @@ def _cuts(sizes: Sequence[int], most: int, count: int) -> Iterator[tuple[int, in
         yield first, len(sizes)
 
 
-def _load(full: bool, path: str, group: str | None) -> _Image:
+def _in_portions(pool: ThreadPoolExecutor, work: Callable[[T], R], items: list[T]) -> list[R]:
+    """`work` for each item, many at a time: handing over one costs more than a small file."""
+    size = 1 + len(items) // 32
+    portions = [items[at : at + size] for at in range(0, len(items), size)]
+    done = pool.map(lambda portion: [work(item) for item in portion], portions)
+    return [result for results in done for result in results]
+
+
+def _load(path: str, group: str | None, full: bool) -> _Image:
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -236,7 +252,7 @@ def _format_notices(files: Sequence[Fingerprint], needs: Needs) -> Iterator[str]
     paths = [file.path for file in files]
     if needs.types:
         with ThreadPoolExecutor(max(1, needs.jobs) * 2) as pool:
-            formats = list(pool.map(_sniff, paths))
+            formats = _in_portions(pool, _sniff, paths)
         wrong = [
             p for p, f in zip(paths, formats, strict=True) if f and f != (_format_by_name(p) or f)
         ]

@@ -142,7 +142,8 @@ def _arranged(
 
 
 def _parts(root: str, path: str) -> list[str]:
-    return os.path.relpath(path, root).split(os.sep)
+    """The names that lead from `root` to `path`, which `walk` made by joining them."""
+    return path[len(root) :].lstrip("/").split("/")
 
 
 def _layout(root: str, tops: Sequence[str], parts: Sequence[list[str]]) -> str:

@@ -48,6 +48,7 @@ T = TypeVar("T")
 # A batch may hold no more rows than this, however small they look in the file: a dictionary
 # can make long cells look short.
 MOST_ROWS = 32768
+MOST_LINES = 10
 
 
 class Options(BaseModel):
@@ -270,10 +271,11 @@ def _merge(tables: Sequence[_Table]) -> _Merged:
 
 
 def _notices(tables: Sequence[_Table], merged: _Merged, dropped: frozenset[str]) -> Iterator[str]:
-    yield from (
-        f"column {name}: {found}; read as {merged.types[name]}"
-        for name, found in merged.changed.items()
-    )
+    for name, found in list(merged.changed.items())[:MOST_LINES]:
+        yield f"column {name}: {found}; read as {merged.types[name]}"
+    if len(merged.changed) > MOST_LINES:
+        more = counted(len(merged.changed) - MOST_LINES, "more column")
+        yield f"{more} of different types between files, read as the wider one"
     left_out = sorted(n for n in dropped if n not in merged.types)
     if left_out:
         yield (f"pandas index left out: {', '.join(left_out)}. Keep it with -O index=keep")
@@ -285,11 +287,20 @@ def _notices(tables: Sequence[_Table], merged: _Merged, dropped: frozenset[str])
     empty = [t.footer.path for t in tables if not t.footer.rows]
     if empty:
         yield f"{counted(len(empty), 'file')} without rows: {some(empty)}"
+    lacking: dict[tuple[str, ...], list[str]] = {}
     for name in merged.types:
-        if lacking := merged.absent(name, tables):
-            yield f"column {name} is missing in {some(lacking)}"
+        lacking.setdefault(merged.absent(name, tables), []).append(name)
+    for files, names in lacking.items():
+        if files:
+            yield f"{_listed(names)} missing in {some(files)}"
     if any(t.footer.int96 for t in tables):
         yield "INT96 timestamps are read in the unit of -O int96"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """`column a is`, `columns a, b are`, the first few of many."""
+    shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+    return f"column {shown} is" if len(names) == 1 else f"{len(names):,} columns ({shown}) are"
 
 
 def _refuse_empty(footers: Sequence[Footer]) -> None:

@@ -183,22 +183,28 @@ def _one_line(error: Exception) -> str:
 def _spool(reader: pa.RecordBatchReader, temp_dir: str | None) -> _Spooled:
     folder = tempfile.TemporaryDirectory(prefix="tfrec-", dir=temp_dir)
     path = os.path.join(folder.name, "table.arrow")
+    _refuse_twice(reader.schema.names, "table")
     # An Arrow file holds one dictionary a column; a stream may change it from batch to batch.
     fields = [f.with_type(value_type(f.type)) for f in reader.schema]
     schema = pa.schema(fields, reader.schema.metadata)
     with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema) as writer:
         for batch in reader:
-            writer.write_table(pa.Table.from_batches([batch]).cast(schema))
+            arrays = [conform(batch.column(f.name), f.type).array for f in schema]
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
     return _Spooled(path, folder)
 
 
 def _refuse_odd(tables: Sequence[pa.Table], names: Sequence[str]) -> None:
     for table, name in zip(tables, names, strict=True):
-        twice = [n for n, times in Counter(table.schema.names).items() if times > 1]
-        if twice:
-            raise SourceError(f"{name}, column {twice[0]}: two columns have this name. Rename one.")
+        _refuse_twice(table.schema.names, name)
     if not any(table.num_rows for table in tables):
         raise SourceError(f"{names[0]}: has no rows, so there is nothing to convert.")
+
+
+def _refuse_twice(columns: Sequence[str], name: str) -> None:
+    twice = [column for column, times in Counter(columns).items() if times > 1]
+    if twice:
+        raise SourceError(f"{name}, column {twice[0]}: two columns have this name. Rename one.")
 
 
 def _types(
