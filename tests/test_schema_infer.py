@@ -198,5 +198,6 @@ def test_a_file_that_lacks_a_column_is_left_to_the_user() -> None:
 
 
 def test_source_options_are_kept() -> None:
-    schema, _ = infer_schema([text("a", "int64")], (), {"name": "csv", "null_words": ("NA", "-")})
+    schema, _ = infer_schema([text("a", "int64")], (), {"null_words": ("NA", "-"), "name": "csv"})
+    assert list(schema.source) == ["name", "null_words"]
     assert schema.source == {"name": "csv", "null_words": ["NA", "-"]}

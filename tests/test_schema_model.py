@@ -86,6 +86,8 @@ def test_other_names_of_types_get_the_right_one_suggested(word: str, meant: str)
         ("features:\n  x: int64\nversion: true", ["line 3", "expected 1"]),
         ("features:\n  x: int64\nrest: kep", ["line 3", '"keep"']),
         ("features: [a]", ["line 1", "a list", "a mapping"]),
+        ("features:\n  x: int64\nsource: name", ["line 3", "source", "a mapping"]),
+        ("features:\n  x: int64\nsource: [name]", ["line 3", "source", "a mapping"]),
         ("features:\n  x: [a]", ["line 2", "feature x", "a list"]),
         ("features:\n  x:", ["line 2", "feature x", "nothing"]),
         ("features: {}", ["line 1", "features is empty"]),

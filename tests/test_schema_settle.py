@@ -154,6 +154,7 @@ def test_types_that_fit(column: str, kind: str) -> None:
     [
         ({"column": "wrod", "type": "bytes"}, ["line 3", '"wrod"', 'Did you mean "word"?']),
         ({"column": "qqqqqq", "type": "bytes"}, ["line 3", "The columns are id, word"]),
+        ({"column": "meta/ownr", "type": "bytes"}, ["line 3", 'Did you mean "meta/owner"?']),
         ({"type": "bytes"}, ["line 2", 'no column "x"']),
         ({"columns": "nothing*", "type": "int64"}, ["line 3", 'matches "nothing*"']),
         ({"columns": "[id, id]", "type": "int64"}, ["line 3", '"id" is named twice']),

@@ -53,14 +53,14 @@ class Feature(BaseModel):
         description="A value that is not among the labels: an error (the default), the "
         "feature left out, or a default.",
     )
+    load: Literal["file"] | None = Field(
+        default=None,
+        description="The cell names a file; the feature holds the bytes of that file.",
+    )
     root: Name | None = Field(
         default=None,
         description="With load: the folder that relative file names start from, itself relative "
         "to this schema (default: the folder of the table).",
-    )
-    load: Literal["file"] | None = Field(
-        default=None,
-        description="The cell names a file; the feature holds the bytes of that file.",
     )
     shape: Shape | None = Field(
         default=None,

@@ -164,7 +164,7 @@ def _leaves(column: ColumnFacts, notes: Notes, source: str) -> Iterator[_Leaf]:
     if not pa.types.is_struct(unwrapped(column.type)):
         yield _Leaf(column.name, column.type, column.nulls is not False, column)
         return
-    children = list(_children(column.name, column.type))
+    children = list(struct_children(column.name, column.type))
     known = [name for name, _ in children]
     if not known:
         notes.add("{} is left out: a struct without children", column.name)
@@ -177,14 +177,17 @@ def _leaves(column: ColumnFacts, notes: Notes, source: str) -> Iterator[_Leaf]:
         notes.add("{} is a struct: its children become features of their own", column.name)
 
 
-def _children(name: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+def struct_children(name: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    """The values within a struct column as `parent/child` with their types; any other column is
+    its own only one.
+    """
     kind = unwrapped(kind)
     if not pa.types.is_struct(kind):
         yield name, kind
         return
     for child in kind:
         if pa.types.is_struct(unwrapped(child.type)):
-            yield from _children(f"{name}/{child.name}", child.type)
+            yield from struct_children(f"{name}/{child.name}", child.type)
         else:
             yield f"{name}/{child.name}", child.type
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tfrec_cli.errors import SchemaError, did_you_mean, shorten
 from tfrec_cli.schema.arrowtypes import unwrapped
 from tfrec_cli.schema.feature import Feature
-from tfrec_cli.schema.infer import ColumnFacts
+from tfrec_cli.schema.infer import ColumnFacts, struct_children
 from tfrec_cli.schema.model import Schema
 
 SHOWN = 8
@@ -98,19 +98,20 @@ def _paths(kind: pa.DataType, rest: str) -> list[tuple[str, ...]]:
 
 def _vector(entry: Entry, table: Mapping[str, ColumnFacts]) -> list[ColumnFacts]:
     patterns = entry.feature.columns or ()
-    names: list[str] = []
+    names: dict[str, None] = {}
     for pattern in (patterns,) if isinstance(patterns, str) else patterns:
         matches = [pattern] if pattern in table else [n for n in table if fnmatchcase(n, pattern)]
         if not matches:
             raise _no_column(entry, "columns", pattern, table)
         if twice := next((name for name in matches if name in names), None):
             raise entry.fault("columns", f'column "{shorten(twice)}" is named twice')
-        names += matches
+        names |= dict.fromkeys(matches)
     return [table[name] for name in names]
 
 
 def _no_column(entry: Entry, part: str, name: str, table: Mapping[str, ColumnFacts]) -> SchemaError:
-    hint = did_you_mean(name, table)
+    children = (child for c in table.values() for child, _ in struct_children(c.name, c.type))
+    hint = did_you_mean(name, dict.fromkeys((*table, *children)))
     if not hint:
         shown = ", ".join(shorten(known) for known in list(table)[:SHOWN])
         more = len(table) - SHOWN

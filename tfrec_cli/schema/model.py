@@ -53,6 +53,13 @@ class Places:
         return f"{self.file}: " if line is None else f"{self.file}, line {line}: "
 
 
+def _source(value: Any) -> Any:
+    """Options as a file gives them, the adapter's name first."""
+    options = _plain(value)
+    named = isinstance(options, dict) and "name" in options
+    return {"name": options.pop("name"), **options} if named else options
+
+
 def _plain(value: Any) -> Any:
     """`value` with mappings as dict and sequences as list, as a file gives them."""
     if isinstance(value, Mapping):
@@ -70,7 +77,7 @@ class Schema(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", title="tfrec schema")
 
     version: Literal[1] = Field(default=1, description="The version of this format: 1.")
-    source: Annotated[dict[str, Any], BeforeValidator(_plain)] = Field(
+    source: Annotated[dict[str, Any], BeforeValidator(_source)] = Field(
         default_factory=dict,
         description="How the source is read: its adapter as name, and the "
         "adapter's options, as tfrec sources lists them.",
@@ -124,7 +131,7 @@ class Schema(BaseModel):
 
     def with_source(self, options: Mapping[str, Any]) -> Schema:
         """The same schema for a source read with `options`; the adapter's name is under `name`."""
-        return self.model_copy(update={"source": _plain(options)})
+        return self.model_copy(update={"source": _source(options)})
 
 
 def json_schema() -> dict[str, Any]:
