@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfrec_cli.dataset.manifest import (
+    FeatureFacts,
     Manifest,
     Rows,
     Shard,
@@ -22,9 +23,10 @@ from tfrec_cli.options import Compression
 from tfrec_cli.sources.base import Fingerprint
 
 names = st.text(min_size=1, max_size=20) | st.just("x\udcff.csv")
+files = names.filter(lambda name: not {"/", "\0"} & set(name) and name not in (".", ".."))
 sizes = st.integers(0, 2**63)
 crcs = st.integers(0, 2**32 - 1)
-shards = st.builds(Shard, names, sizes, sizes, crcs)
+shards = st.builds(Shard, files, sizes, sizes, crcs)
 manifests = st.builds(
     Manifest,
     name=names,
@@ -34,8 +36,19 @@ manifests = st.builds(
     splits=st.lists(
         st.builds(Split, names, st.lists(shards, max_size=3).map(tuple)), max_size=3
     ).map(tuple),
+    features=st.lists(
+        st.builds(
+            FeatureFacts,
+            key=names,
+            type=st.sampled_from(["int64", "float", "bytes"]),
+            shape=st.none() | st.lists(sizes, max_size=2).map(tuple),
+            row_lengths=st.lists(names, max_size=2).map(tuple),
+            labels=st.none() | st.lists(names, max_size=2).map(tuple),
+        ),
+        max_size=2,
+    ).map(tuple),
     rows=st.builds(Rows, sizes, sizes, sizes, sizes),
-    files=st.lists(st.builds(SideFile, names, sizes, crcs), max_size=2).map(tuple),
+    files=st.lists(st.builds(SideFile, files, sizes, crcs), max_size=2).map(tuple),
     options=st.dictionaries(names, st.none() | st.booleans() | names | st.integers(), max_size=3),
     libraries=st.dictionaries(names, names, max_size=2),
     notices=st.lists(names, max_size=2).map(tuple),
@@ -98,6 +111,7 @@ def test_another_programs_manifest_is_not_ours(tmp_path, text):
         ('"records": 3, "bytes"', '"records": "x", "bytes"', "splits.0.shards.0.records"),
         ('"name": "d"', '"nome": "d"', "name"),
         ('"kind": "gzip"', '"kind": "zstd"', "compression.kind"),
+        ('"name": "schema.yaml"', '"name": "../schema.yaml"', "not a file name"),
         ("\n", "", None),
         ("}\n", "", "is damaged"),
         ('"format": 1', '"format": 2', "newer"),

@@ -145,17 +145,20 @@ def on_call(number, act, monkeypatch):
     monkeypatch.setattr(exchange, "_swap", watched("exchange", exchange._swap))
 
 
-def run_killed(number, dest, monkeypatch):
-    """The exit code of a process that kills itself at its `number`-th call."""
+def in_child(run):
+    """The exit code of a process that does `run` alone."""
     pid = os.fork()
     if pid == 0:
         try:
-            on_call(number, lambda name: os.kill(os.getpid(), signal.SIGKILL), monkeypatch)
-            write(dest, "new", overwrite=True)
+            run()
             os._exit(0)
         except BaseException:
             os._exit(1)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def kill(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.fixture
@@ -175,7 +178,8 @@ def test_killed_at_any_call_dest_is_old_or_new(way, quick, monkeypatch):
         dest = way(quick / str(number))
         with monkeypatch.context() as patch:
             way.fault()
-            code = run_killed(number, dest, patch)
+            on_call(number, kill, patch)
+            code = in_child(lambda d=dest: write(d, "new", overwrite=True))
         assert code in (KILLED, 0)
         if not way.one_by_one and not (dest.is_file() and way.before):
             assert holds(dest) in (None, way.before, "new")
@@ -191,6 +195,26 @@ def test_killed_at_any_call_dest_is_old_or_new(way, quick, monkeypatch):
             break
     assert number > 25
     assert seen == {way.before, "new"}
+
+
+def test_a_recovery_can_itself_be_killed_at_any_call(way, quick, monkeypatch):
+    for number in range(1, 200):
+        dest = way(quick / str(number))
+        with monkeypatch.context() as patch:
+            patch.setattr(staging, "put", kill)
+            if way.one_by_one:
+                way.fault()
+            assert in_child(lambda d=dest: write(d, "new", overwrite=True, sync=False)) == KILLED
+        with monkeypatch.context() as patch:
+            way.fault()
+            on_call(number, kill, patch)
+            code = in_child(lambda d=dest: staging.recover(parse_dest(str(d))))
+        assert code in (KILLED, 0)
+        staging.recover(parse_dest(str(dest)), sync=False)
+        assert holds(dest) == "new"
+        if code == 0:
+            break
+    assert number > 5
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES])
@@ -513,6 +537,23 @@ def test_a_lock_file_that_nobody_holds_is_no_lock(tmp_path):
     (tmp_path / ".out.tfrec-lock").write_text("1 elsewhere\n")
     write(tmp_path / "out", "new")
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_lock_file_that_cannot_be_opened_is_not_gone_around(tmp_path, monkeypatch):
+    (tmp_path / "out").mkdir()
+    lock = tmp_path / ".out.tfrec-lock"
+    lock.write_text("1 elsewhere\n")
+    real = os.open
+
+    def denied(path, *args, **kwargs):
+        if path == lock:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return real(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "open", denied)
+    with pytest.raises(DatasetError, match="tfrec-lock cannot be written: permission denied"):
+        write(tmp_path / "out", "new")
+    assert os.listdir(tmp_path / "out") == []
 
 
 def test_a_file_system_without_locks_is_said_to_be_one(tmp_path, monkeypatch):

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import tfrec_cli
 from tfrec_cli.dataset.naming import parse_dest
-from tfrec_cli.errors import DamageError, UsageError
+from tfrec_cli.errors import DamageError, UsageError, shorten
 from tfrec_cli.options import Compression
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ class Manifest:
                     f"{file} has format {writer.format}, written by tfrec {writer.version}; this "
                     f"tfrec reads format {FORMAT}. Use that version or a newer one."
                 )
-            return _adapters()[1].validate_python(entries)
+            return _with_safe_names(_adapters()[1].validate_python(entries))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             place = ".".join(str(part) for part in first["loc"])
@@ -287,6 +287,14 @@ def _adapters() -> tuple[TypeAdapter[Writer], TypeAdapter[Manifest]]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(Writer), TypeAdapter(Manifest)
+
+
+def _with_safe_names(manifest: Manifest) -> Manifest:
+    """`manifest` itself. Raises ValueError where a name leads out of the dataset's folder."""
+    for name in manifest.names:
+        if name in ("", ".", "..") or "/" in name or "\0" in name:
+            raise ValueError(f'"{shorten(name)}" is not a file name')
+    return manifest
 
 
 def _lines(value: Any) -> str:

@@ -254,6 +254,9 @@ def _locked(dest: Dest) -> Iterator[bool]:
         try:
             after.enter_context(locked(beside, dest.text))
         except OSError as error:
+            if os.path.lexists(beside):
+                # Another user's: to go around it would be two runs onto one DEST.
+                raise failure(error, beside) from error
             if error.errno not in _DENIED or dest.kind != "folder" or not dest.path.is_dir():
                 raise failure(error, dest.text) from error
             inside = True
