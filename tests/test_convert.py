@@ -212,7 +212,7 @@ def test_max_errors_is_a_limit(tmp_path: Path) -> None:
 
 
 def test_no_row_left_is_an_error(tmp_path: Path) -> None:
-    source = write(tmp_path / "a.csv", "k,v\n1,x\n2,y\n")
+    source = write(tmp_path / "a.csv", "k,v\n1,x\n2,w\n")
     with pytest.raises(SourceError, match="none of the 2 rows"):
         tfrec_cli.convert(source, str(tmp_path / "out"), schema=SCHEMA, on_error="skip")
     assert not (tmp_path / "out").exists()
