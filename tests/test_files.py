@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fsspec
 import pyarrow as pa
 import pytest
 
@@ -171,6 +172,24 @@ def test_a_named_pipe_is_copied(tmp_path: Path) -> None:
     writer.wait()
     assert Path(copy).read_bytes() == b"\x1f\x8brest"
     assert copy.endswith("rows.gz")
+
+
+def test_urls_are_copied_first(tmp_path: Path) -> None:
+    store = fsspec.filesystem("memory")
+    store.pipe({"/b/data/x.csv": b"a\n1\n", "/b/data/y=1/z.csv": b"a\n2\n", "/b/n.txt": b""})
+    folder = expand_inputs(["memory://b/data"], CSV, str(tmp_path)).files
+    assert [Path(f).read_bytes() for f in folder] == [b"a\n1\n", b"a\n2\n"]
+    assert [os.path.relpath(f, tmp_path).split("/", 1)[1] for f in folder] == [
+        "data/x.csv",
+        "data/y=1/z.csv",
+    ]
+    single = expand_inputs(["memory://b/data/x.csv"], CSV, str(tmp_path)).files
+    pattern = expand_inputs(["memory://b/data/*/z.csv"], CSV, str(tmp_path)).files
+    assert [os.path.basename(f) for f in single + pattern] == ["x.csv", "z.csv"]
+    with pytest.raises(SourceError, match=r"memory://b/gone\.csv: there is no such file"):
+        expand_inputs(["memory://b/gone.csv"], CSV, str(tmp_path))
+    with pytest.raises(SourceError, match="nosuch://x: cannot be fetched"):
+        expand_inputs(["nosuch://x"], CSV, str(tmp_path))
 
 
 def test_fingerprint_of_a_missing_file_names_it(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ The rules, the same for every source of files:
 * Links are followed. A folder is entered once, whatever leads to it, and real folders go first.
 * The files of one folder or pattern are in the byte order of their paths; inputs keep their order.
 * A file that is reached twice is read once.
-* `-`, and a pipe that is named as a file, are copied to a temporary file that is removed at exit.
+* `-`, a pipe that is named as a file, and URLs are copied to temporary files, removed at exit.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Found:
     odd: list[str] = field(default_factory=list)
     again: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
-    entered: set[tuple[int, int]] = field(default_factory=set)
+    entered: set[tuple[int, int] | str] = field(default_factory=set)
 
 
 def display(path: str) -> str:
@@ -95,7 +95,7 @@ def is_hidden(name: str) -> bool:
 
 def some(paths: Iterable[str], limit: int = 3) -> str:
     """The first base names of `paths`, for notices: `a.txt, b.txt, …`."""
-    names = [display(os.path.basename(p) or p) for p in paths]
+    names = list(dict.fromkeys(display(os.path.basename(p) or p) for p in paths))
     return ", ".join(names[:limit]) + (", …" if len(names) > limit else "")
 
 
@@ -298,7 +298,8 @@ def _first_time(folder: str, found: _Found) -> bool:
         here = os.stat(folder)
     except OSError as error:
         raise unreadable(folder, error) from error
-    key = (here.st_dev, here.st_ino)
+    # Some network file systems number nothing.
+    key = (here.st_dev, here.st_ino) if here.st_ino else os.path.realpath(folder)
     new = key not in found.entered
     found.entered.add(key)
     return new
@@ -342,27 +343,32 @@ def walk_notices(place: str, tree: Walk, strays: Sequence[str] = ()) -> tuple[st
 
 
 def settle_streams(inputs: Sequence[str], temp_dir: str | None = None) -> list[str]:
-    """`inputs` with `-` and named pipes replaced by temporary files of the same content.
+    """`inputs` with `-`, named pipes and URLs replaced by temporary files of the same content.
 
     The copy is called `stdin` (or as the pipe), with an ending that tells its compression or
     format where its first bytes do. It is removed at exit. Raises SourceError where the stream
     is empty or a terminal, or cannot be copied.
     """
-    return [_settle_stream(item, temp_dir) for item in dict.fromkeys(inputs)]
+    settled = (_settle_stream(item, temp_dir) for item in dict.fromkeys(inputs))
+    return [path for paths in settled for path in paths]
 
 
-def _settle_stream(item: str, temp_dir: str | None) -> str:
+def _settle_stream(item: str, temp_dir: str | None) -> list[str]:
+    if "://" in item:
+        from tfrec_cli.sources.remote import fetch, is_remote
+
+        return fetch(item, temp_dir) if is_remote(item) else [item]
     if item == STDIN:
         if sys.stdin is None or sys.stdin.isatty():
             raise SourceError('"-" is standard input, but nothing is piped into it.')
-        return _spool(sys.stdin.buffer, "stdin", temp_dir)
+        return [_spool(sys.stdin.buffer, "stdin", temp_dir)]
     if _is_stream(item):
         try:
             with open(item, "rb") as stream:
-                return _spool(stream, os.path.basename(item), temp_dir)
+                return [_spool(stream, os.path.basename(item), temp_dir)]
         except OSError as error:
             raise unreadable(item, error) from error
-    return item
+    return [item]
 
 
 def _is_stream(path: str) -> bool:
@@ -373,11 +379,16 @@ def _is_stream(path: str) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode)
 
 
+def temporary_folder(temp_dir: str | None) -> str:
+    """A new folder in `temp_dir` (None: the system's), removed at exit. Raises OSError."""
+    folder = tempfile.TemporaryDirectory(prefix="tfrec-", dir=temp_dir)
+    _spools.append(folder)
+    return folder.name
+
+
 def _spool(stream: IO[bytes], name: str, temp_dir: str | None) -> str:
     try:
-        folder = tempfile.TemporaryDirectory(prefix="tfrec-", dir=temp_dir)
-        _spools.append(folder)
-        path = os.path.join(folder.name, name)
+        path = os.path.join(temporary_folder(temp_dir), name)
         with open(path, "wb") as copy:
             shutil.copyfileobj(stream, copy, 2**20)
         with open(path, "rb") as copy:
