@@ -76,6 +76,7 @@ FLOATS = {
     pa.float32(): st.floats(width=32, allow_nan=False),
     pa.float64(): st.floats(-3e38, 3e38) | st.sampled_from([math.inf, -math.inf, -0.0, 5e-324]),
 }
+VIEW = pa.string_view()
 TEXTS = [pa.string(), pa.large_string(), pa.string_view()]
 BINARIES = [pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(3)]
 TIMES = [
@@ -227,6 +228,16 @@ def test_two_levels_name_their_row_lengths():
         "key": [[1.5, 2, 3], [], [7], []],
         "key/row_lengths": [[1, 2], [], [1, 0], [0]],
     }
+
+
+@pytest.mark.parametrize("form", LISTS)
+@given(rows=st.lists(st.none() | st.lists(st.text(max_size=14), max_size=3), max_size=5))
+def test_lists_of_text_views(form, rows):
+    array = pa.array([None if r is None else [r] for r in rows], LISTS[form](LISTS[form](VIEW)))
+    expected = [None if row is None else [text.encode() for text in row] for row in rows]
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array(range(1, len(rows) + 1), pa.int32()), array)
+    for lists in (array, runs):
+        assert values(lists, feature("bytes", ragged=1)) == expected
 
 
 def test_a_null_list_inside_a_list_is_a_fault():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -59,21 +60,38 @@ def plain(array: pa.Array) -> pa.Array:
             array = spread(plain(array.dictionary), array.indices)
         elif pa.types.is_run_end_encoded(kind):
             array = _decoded_runs(array)
-        elif pa.types.is_string_view(kind):
-            array = _unviewed(array, pa.large_string())
-        elif pa.types.is_binary_view(kind):
-            array = _unviewed(array, pa.large_binary())
+        elif (viewless := _without_views(kind)) != kind:
+            array = _unviewed(array, viewless)
         elif pa.types.is_fixed_size_binary(kind):
             array = pc.cast(array, pa.binary())
         else:
             return array
 
 
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    """The type with text and bytes in place of their views, inside lists too."""
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    if is_list(kind) and (item := _without_views(kind.value_type)) != kind.value_type:
+        return pa.large_list(item)
+    return kind
+
+
 def _unviewed(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    try:
-        return pc.cast(array, kind)
-    except pa.ArrowNotImplementedError:  # Arrow before 18 has views, but no cast of them
-        return pa.array(array.to_pylist(), kind)
+    # Arrow casts list views to lists whose last offset is missing, and before 18 no views at all.
+    if not _has_list_view(array.type):
+        with contextlib.suppress(pa.ArrowNotImplementedError):
+            return pc.cast(array, kind)
+    return pa.array(array.to_pylist(), kind)
+
+
+def _has_list_view(kind: pa.DataType) -> bool:
+    if not is_list(kind):
+        return False
+    is_view = pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
+    return is_view or _has_list_view(kind.value_type)
 
 
 def _decoded_runs(array: pa.Array) -> pa.Array:
