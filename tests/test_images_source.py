@@ -157,6 +157,13 @@ def test_numeric_class_names_sort_as_numbers_only_if_all_are(tmp_path: Path) -> 
     assert names(source(tmp_path).survey(Needs())) == ("1", "10", "9", "x")
 
 
+def test_classes_that_look_alike_are_named(tmp_path: Path) -> None:
+    write(tmp_path, {"Cat/1.png": PNG, "cat /2.png": PNG, "dog/3.png": PNG})
+    survey = source(tmp_path).survey(Needs())
+    assert names(survey) == ("Cat", "cat ", "dog")
+    assert any("Cat, cat " in notice for notice in survey.notices)
+
+
 def test_an_empty_class_keeps_its_number_and_is_named(tmp_path: Path) -> None:
     write(tmp_path, {"ant/1.png": PNG, "cow/2.png": PNG})
     (tmp_path / "bee").mkdir()
@@ -217,12 +224,15 @@ def test_files_that_are_no_images_are_faults_naming_them(tmp_path: Path) -> None
             "a/good.jpg": JPEG,
             "a/head.jpg": JPEG[:20],
             "a/page.jpg": b"<html></html>",
+            "a/phone.HEIC": b"\x00\x00\x00\x18ftypheic",
             "a/zero.png": PNG[:16] + struct.pack(">II", 0, 5) + PNG[24:],
         },
     )
     (tmp_path / "a/gone.jpg").symlink_to("nowhere.jpg")
     found = faulty(source(tmp_path))
-    assert set(found) == {"empty.jpg", "gone.jpg", "head.jpg", "page.jpg", "zero.png"}
+    assert set(found) == {
+        *("empty.jpg", "gone.jpg", "head.jpg", "page.jpg", "phone.HEIC", "zero.png")
+    }
     assert "is empty" in found["empty.jpg"]
     assert "No such file" in found["gone.jpg"]
     assert "is not an image" in found["page.jpg"]

@@ -111,6 +111,8 @@ def fingerprint(path: str) -> Fingerprint:
         found = os.stat(path)
     except OSError as error:
         raise unreadable(path, error) from error
+    except ValueError as error:
+        raise SourceError(f"{display(path)}: is not a file name ({error}).") from error
     return Fingerprint(path, found.st_size, found.st_mtime_ns)
 
 
@@ -118,7 +120,8 @@ def unreadable(path: str, error: OSError) -> SourceError:
     """The error for a file or folder that the system refuses; a missing one gets a suggestion."""
     if isinstance(error, FileNotFoundError):
         return SourceError(f"{display(path)}: no such file or folder.{_sibling(path)}")
-    return SourceError(f"{display(path)}: cannot be read ({error.strerror or error}).")
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return SourceError(f"{display(path)}: cannot be read ({reason}).")
 
 
 def _sibling(path: str) -> str:

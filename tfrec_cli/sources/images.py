@@ -208,7 +208,8 @@ def _load(path: str, group: str | None, full: bool) -> _Image:
         return _Image(path, group, fault="is empty (0 bytes), not an image")
     format = image_format(data[:_HEAD])
     if format is None:
-        return _Image(path, group, fault=f"is not an image: it begins with {data[:8]!r}")
+        known = f"is not an image of a known format: it begins with {data[:8]!r}"
+        return _Image(path, group, fault=known)
     try:
         size = check_image(data, format) if full else image_size(data, format)
     except BadImage as error:

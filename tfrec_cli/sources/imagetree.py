@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -34,6 +35,11 @@ IMAGE_SUFFIXES = (
     ".tif",
     ".tiff",
     ".avif",
+    # Pictures that cannot be read here must not be passed over like a stray text file.
+    ".heic",
+    ".heif",
+    ".jp2",
+    ".jxl",
 )
 SPLIT_NAMES = frozenset(
     ("train", "training", "val", "valid", "validation", "dev", "eval", "test", "testing")
@@ -223,6 +229,8 @@ def notices(trees: Sequence[ImageTree], names: Sequence[str]) -> Iterator[str]:
     if empty:
         listed = ", ".join(f"{name} ({names.index(name)})" for name in empty)
         yield f"{counted(len(empty), 'class')} without an image, keeping the number: {listed}"
+    for alike in _alike(names):
+        yield f"the classes {', '.join(alike)} differ in the case or form of letters only"
     splits = sorted({split for split, _ in seen if split is not None})
     for split in splits:
         lacking = [n for n in names if n not in empty and (split, n) not in seen]
@@ -230,3 +238,10 @@ def notices(trees: Sequence[ImageTree], names: Sequence[str]) -> Iterator[str]:
             yield f"split {split} has no image of {counted(len(lacking), 'class')}: " + ", ".join(
                 lacking
             )
+
+
+def _alike(names: Sequence[str]) -> list[list[str]]:
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(unicodedata.normalize("NFKC", name).casefold().strip(), []).append(name)
+    return [alike for alike in found.values() if len(alike) > 1]

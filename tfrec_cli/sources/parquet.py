@@ -168,7 +168,7 @@ class ParquetSource:
             own = set(file.schema_arrow.names)
             for group in range(detail.first, detail.last):
                 for batch in self._batches(file, group, [c for c in columns if c in own], detail):
-                    yield _settled(batch, columns, Origin(display(partition.file), row), detail)
+                    yield _settled(batch, columns, Origin(partition.file, row), detail)
                     row += batch.num_rows
         if row != partition.first_row + partition.rows:
             raise SourceError(

@@ -27,6 +27,7 @@ from tfrec_cli.sources.files import (
     has_suffix,
     settle_streams,
     some,
+    unreadable,
     walk,
 )
 
@@ -37,7 +38,7 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
     "parquet": (".parquet", ".pq", ".parq"),
     "images": (
         *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp"),
-        *(".webp", ".tif", ".tiff", ".avif"),
+        *(".webp", ".tif", ".tiff", ".avif", ".heic", ".heif", ".jp2", ".jxl"),
     ),
     "table": (),
 }
@@ -204,8 +205,11 @@ def _by_content(path: str) -> str | None:
     """The source for a file by its first bytes: Parquet, an image, compressed text, text."""
     from tfrec_cli.sources.imagefile import image_format
 
-    with open(path, "rb") as file:
-        head = file.read(4096)
+    try:
+        with open(path, "rb") as file:
+            head = file.read(4096)
+    except OSError as error:
+        raise unreadable(path, error) from error
     if head.startswith(b"PAR1"):
         return "parquet"
     if image_format(head[:32]):
