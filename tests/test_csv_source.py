@@ -496,10 +496,11 @@ def test_damaged_files_are_read_or_refused_in_one_line(tmp_path, seed, edits, op
     for at, new, lost in edits:
         seed = seed[:at] + new + seed[at + lost :]
     source = open_csv(put(tmp_path, "x.csv", seed), block=block, **options)
+    message, rows, faults = "x.csv", [], []
     try:
         rows, faults = rows_of(source, source.survey(Needs()))
     except SourceError as error:
-        assert "x.csv" in str(error)
-        assert "\n" not in str(error)
-    else:
-        assert len({line for _, line, _, _ in faults}) <= len(rows)
+        message = str(error)
+    assert "x.csv" in message
+    assert "\n" not in message
+    assert len({line for _, line, _, _ in faults}) <= len(rows)
