@@ -100,7 +100,7 @@ class Feature(BaseModel):
                 f"found {describe(data)}, expected a type (int64, float or bytes) or a mapping"
             )
         for key, value in data.items():
-            if value is None:
+            if value is None and key in cls.model_fields:
                 raise KeyFault(str(key), "has no value; give one or take the key out")
         implied = _implied_type(data)
         return {"type": implied, **data} if implied else data

@@ -139,8 +139,10 @@ def _flat(array: pa.Array) -> pa.Array:
             array = pc.run_end_decode(array)
         elif pa.types.is_dictionary(array.type):
             array = pc.cast(array, unwrapped(array.type))
-        elif pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type):
-            array = array.cast(pa.large_binary())
+        elif pa.types.is_string_view(array.type):
+            array = pa.array(array.to_pylist(), pa.large_string())  # older Arrows cannot cast views
+        elif pa.types.is_binary_view(array.type):
+            array = pa.array(array.to_pylist(), pa.large_binary())
         elif hasattr(array.type, "value_type") and hasattr(array, "flatten"):
             array = array.flatten()
         else:

@@ -11,6 +11,9 @@
 
 A feature without `column`, `columns` or `constant` takes the column of its own name. `type` may be
 left out where another key settles it: `labels` (int64), `load` and `time` (bytes), `constant`.
+
+An inferred schema says `missing: omit` where nulls were seen (or nobody looked), and `arrow` where
+a typed column was not just int64, float (32 bits) or string, so that it can be given back.
 """
 
 from __future__ import annotations
