@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import crc32c
@@ -49,10 +50,13 @@ def holds(path):
     if manifest is None or {*os.listdir(home), path.name} - {*manifest.names, path.name}:
         return "broken"
     for shard in manifest.shards:
-        file = path / shard.name if path.is_dir() else path
-        if not file.exists() or crc32c.crc32c(file.read_bytes()) != shard.crc32c:
+        if not is_whole(path / shard.name if path.is_dir() else path, shard):
             return "broken"
     return (home / "schema.yaml").read_text()
+
+
+def is_whole(path, shard):
+    return path.exists() and crc32c.crc32c(path.read_bytes()) == shard.crc32c
 
 
 def inside(monkeypatch):
@@ -183,6 +187,8 @@ def test_killed_at_any_call_dest_is_old_or_new(way, quick, monkeypatch):
         assert code in (KILLED, 0)
         if not way.one_by_one and not (dest.is_file() and way.before):
             assert holds(dest) in (None, way.before, "new")
+        if way.one_by_one and (manifest := load_manifest(dest)):
+            assert all(is_whole(dest / s.name, s) for s in manifest.shards), number
         staging.recover(parse_dest(str(dest)), sync=False)
         state = holds(dest)
         assert state in (way.before, "new"), (number, code)
@@ -212,6 +218,36 @@ def test_a_recovery_can_itself_be_killed_at_any_call(way, quick, monkeypatch):
         assert code in (KILLED, 0)
         staging.recover(parse_dest(str(dest)), sync=False)
         assert holds(dest) == "new"
+        if code == 0:
+            break
+    assert number > 5
+
+
+def in_order(monkeypatch):
+    """Folders list `data` before `ready`, as any file system may."""
+    real = os.scandir
+
+    def listed(folder):
+        with real(folder) as entries:
+            return nullcontext(sorted(entries, key=lambda entry: entry.name))
+
+    monkeypatch.setattr(os, "scandir", listed)
+
+
+def test_what_is_half_thrown_away_is_never_put_in_place(quick, monkeypatch):
+    for number in range(1, 100):
+        dest = quick / str(number) / "out"
+        dest.parent.mkdir()
+        with monkeypatch.context() as patch:
+            patch.setattr(staging, "put", kill)
+            assert in_child(lambda d=dest: write(d, "new", sync=False)) == KILLED
+        stage = next(p for p in dest.parent.iterdir() if p.is_dir())
+        with monkeypatch.context() as patch:
+            in_order(patch)
+            on_call(number, kill, patch)
+            code = in_child(lambda s=stage: commit.discard(s))
+        staging.recover(parse_dest(str(dest)), sync=False)
+        assert holds(dest) in (None, "new")
         if code == 0:
             break
     assert number > 5
