@@ -117,8 +117,7 @@ def columns(draw):
         return pa.array(cells, kind), "bytes", cells
     if family == "time":
         kind = draw(st.sampled_from(TIMES))
-        span = 2**63 if kind.bit_width == 64 else 2**31
-        cells = draw(st.lists(st.none() | ints(-span, span - 1), max_size=6))
+        cells = draw(st.lists(st.none() | counts(kind), max_size=6))
         return of(cells, kind), "int64", cells
     bits_of = draw(st.sampled_from([18, 38, 60]))
     scale = draw(ints(-3, bits_of))
@@ -131,6 +130,17 @@ def columns(draw):
     if any(c is not None and abs(c) > 3e38 for c in cells):
         return array[:0], "float", []
     return array, "float", [None if c is None else bits(float(c)) for c in cells]
+
+
+def counts(kind):
+    """The counts of units that a type of time allows."""
+    if pa.types.is_date64(kind):
+        day = 86_400_000
+        return ints(-(2**63) // day + 1, 2**63 // day - 1).map(lambda days: days * day)
+    if pa.types.is_time(kind):
+        return ints(0, 86_400 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit] - 1)
+    span = 2 ** (kind.bit_width - 1)
+    return ints(-span, span - 1)
 
 
 def scaled(number, scale):
