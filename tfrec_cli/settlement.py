@@ -103,7 +103,7 @@ def _count_partition(source: Source, feature: BoundFeature, partition: Partition
         rows = [row for row in range(batch.data.num_rows) if row not in faulty] if faulty else None
         column = batch.data.column(0)
         column = column if rows is None else column.take(rows)
-        total.update(count_values(column, feature.path, feature.separator))
+        total.update(count_values(column, feature.path, feature.separator, feature.text))
     return total
 
 

@@ -137,8 +137,12 @@ class KindFacts:
         """The cell that keeps the column from a narrower kind, where that is not obvious."""
         numbers = self._count(Meaning.NAN, Meaning.INTEGER, Meaning.FLOAT, Meaning.SPECIAL)
         if self.kind == "float":
-            fraction = self._first(Meaning.FLOAT, Meaning.SPECIAL)
-            return fraction if self._count(Meaning.INTEGER) else None
+            fraction, whole = (
+                self._first(Meaning.FLOAT, Meaning.SPECIAL),
+                self._first(Meaning.INTEGER),
+            )
+            looked_whole = fraction and whole and whole.position < fraction.position
+            return fraction if looked_whole else None
         if self.kind != "bytes":
             return None
         text = self._first(Meaning.TEXT)
