@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import IO, Any
+from typing import Any
 
 from tfrec_cli.dataset.manifest import (
     FeatureFacts,
@@ -127,7 +127,7 @@ def _to_dataset(run: _Run) -> Manifest:
     sources = [print.path for print in run.settled.survey.fingerprints]
     loaded: dict[str, Fingerprint] = {}
     with staging(run.dest, run.options.overwrite, [*_paths(run.options), *sources]) as stage:
-        splits = _write(run, stage.path, loaded)
+        splits = _write(run, stage.writer, loaded)
         fingerprints = _unchanged(run, loaded)
         manifest = _manifest(run, splits, fingerprints)
         labels = {f.key: f.labels for f in run.settled.features if f.labels is not None}
@@ -138,7 +138,8 @@ def _to_stdout(run: _Run) -> Manifest:
     """Write one shard to standard output; the manifest is not kept anywhere."""
     _refuse_splits(run)
     loaded: dict[str, Fingerprint] = {}
-    splits = _write(run, lambda _: sys.stdout.buffer, loaded)
+    stdout = sys.stdout.buffer
+    splits = _write(run, lambda _, *how: ShardWriter(stdout, *how), loaded)
     return _manifest(run, splits, _unchanged(run, loaded))
 
 
@@ -150,21 +151,18 @@ def _refuse_splits(run: _Run) -> None:
 
 
 def _write(
-    run: _Run, target: Callable[[str], Any | IO[bytes]], loaded: dict[str, Fingerprint]
+    run: _Run, writer: Callable[..., ShardWriter], loaded: dict[str, Fingerprint]
 ) -> tuple[Split, ...]:
     """Write all splits. The files that cells named are added to `loaded`."""
     _notice(run)
     run.reporter.stage("convert", run.plan.records)
     with ThreadPoolExecutor(run.options.jobs, thread_name_prefix="tfrec-compress") as pool:
-
-        def open_shard(name: str) -> ShardWriter:
-            executor = pool if run.options.jobs > 1 else None
-            return ShardWriter(target(name), run.dest.compression, executor)
-
+        executor = pool if run.options.jobs > 1 else None
         splits = []
         for split in run.plan.splits:
             names = run.dest.shards(split.name, len(split.shards))
-            splits.append(write_split(split, names, _batches(run, split, loaded), open_shard))
+            shards = (writer(name, run.dest.compression, executor) for name in names)
+            splits.append(write_split(split, shards, _batches(run, split, loaded)))
     return tuple(splits)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -58,16 +58,16 @@ class RecordStream:
 
 
 def write_split(
-    plan: SplitPlan,
-    names: Iterable[str],
-    batches: Iterable[EncodedBatch],
-    open_shard: Callable[[str], ShardWriter],
+    plan: SplitPlan, writers: Iterable[ShardWriter], batches: Iterable[EncodedBatch]
 ) -> Split:
-    """Write the shards of one split, in order; return what they hold."""
+    """Write the shards of one split, in order; return what they hold.
+
+    writers: one a shard; each is opened when its turn comes.
+    """
     stream = RecordStream(batches)
     shards: list[Shard] = []
-    for name, records in zip(names, plan.shards, strict=True):
-        with open_shard(name) as shard:
+    for records, writer in zip(plan.shards, writers, strict=True):
+        with writer as shard:
             for data, count in stream.take(records):
                 shard.write(data, count)
             shards.append(shard.close())
