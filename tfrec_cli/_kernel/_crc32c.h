@@ -7,35 +7,36 @@
 #include <stdint.h>
 #include <string.h>
 
+/* In assembly, because compilers differ in what they want to be told before they accept the
+ * intrinsics in a file that must also run where the instruction is missing. */
 #if defined(__x86_64__)
-#include <nmmintrin.h>
-#define CRC_TARGET __attribute__((target("sse4.2")))
-#define CRC_STEP64(state, word) _mm_crc32_u64((state), (word))
-#define CRC_STEP8(state, byte) _mm_crc32_u8((uint32_t)(state), (byte))
+#include <cpuid.h>
+#define CRC_HARDWARE
+static inline uint64_t crc_step64(uint64_t state, uint64_t word) {
+    __asm__("crc32q %1, %0" : "+r"(state) : "r"(word));
+    return state;
+}
+static inline uint32_t crc_step8(uint32_t state, uint8_t byte) {
+    __asm__("crc32b %1, %0" : "+r"(state) : "r"(byte));
+    return state;
+}
 #elif defined(__aarch64__)
+#define CRC_HARDWARE
 #if defined(__linux__)
 #include <sys/auxv.h>
 #endif
-#if defined(__clang__)
-#define CRC_TARGET __attribute__((target("crc")))
-#else
-#define CRC_TARGET __attribute__((target("+crc")))
-#endif
-/* The instructions themselves: arm_acle.h declares them only when the whole file may use them. */
-CRC_TARGET static inline uint64_t arm_step64(uint64_t state, uint64_t word) {
+static inline uint64_t crc_step64(uint64_t state, uint64_t word) {
     uint32_t next;
     __asm__(".arch_extension crc\n\tcrc32cx %w0, %w1, %x2"
             : "=r"(next) : "r"((uint32_t)state), "r"(word));
     return next;
 }
-CRC_TARGET static inline uint32_t arm_step8(uint64_t state, uint8_t byte) {
+static inline uint32_t crc_step8(uint32_t state, uint8_t byte) {
     uint32_t next;
     __asm__(".arch_extension crc\n\tcrc32cb %w0, %w1, %w2"
-            : "=r"(next) : "r"((uint32_t)state), "r"((uint32_t)byte));
+            : "=r"(next) : "r"(state), "r"((uint32_t)byte));
     return next;
 }
-#define CRC_STEP64(state, word) arm_step64((state), (word))
-#define CRC_STEP8(state, byte) arm_step8((state), (byte))
 #endif
 
 /* crc_table[k][b]: what byte b, followed by k zero bytes, adds to the state. */
@@ -59,7 +60,7 @@ static uint32_t crc_update_table(uint32_t state, const uint8_t *data, size_t siz
 
 static uint32_t (*crc_update)(uint32_t, const uint8_t *, size_t) = crc_update_table;
 
-#ifdef CRC_TARGET
+#ifdef CRC_HARDWARE
 /* The instruction takes three cycles but one may start each cycle: so three stretches of `LONG`
  * or `SHORT` bytes run side by side, and their states are joined by shifting them over zeros. */
 #define CRC_LONG 1024
@@ -77,36 +78,36 @@ static inline uint64_t crc_word(const uint8_t *data) {
     return word;
 }
 
-CRC_TARGET static inline uint32_t crc_three(uint32_t state, const uint8_t *data, size_t stretch,
-                                            uint32_t table[4][256]) {
+static inline uint32_t crc_three(uint32_t state, const uint8_t *data, size_t stretch,
+                                 uint32_t table[4][256]) {
     uint64_t a = state, b = 0, c = 0;
     for (size_t i = 0; i < stretch; i += 8) {
-        a = CRC_STEP64(a, crc_word(data + i));
-        b = CRC_STEP64(b, crc_word(data + stretch + i));
-        c = CRC_STEP64(c, crc_word(data + 2 * stretch + i));
+        a = crc_step64(a, crc_word(data + i));
+        b = crc_step64(b, crc_word(data + stretch + i));
+        c = crc_step64(c, crc_word(data + 2 * stretch + i));
     }
     state = crc_shift(table, (uint32_t)a) ^ (uint32_t)b;
     return crc_shift(table, state) ^ (uint32_t)c;
 }
 
-CRC_TARGET static uint32_t crc_update_hardware(uint32_t state, const uint8_t *data, size_t size) {
+static uint32_t crc_update_hardware(uint32_t state, const uint8_t *data, size_t size) {
     for (; size >= 3 * CRC_LONG; data += 3 * CRC_LONG, size -= 3 * CRC_LONG)
         state = crc_three(state, data, CRC_LONG, crc_shift_long);
     for (; size >= 3 * CRC_SHORT; data += 3 * CRC_SHORT, size -= 3 * CRC_SHORT)
         state = crc_three(state, data, CRC_SHORT, crc_shift_short);
     uint64_t wide = state;
     for (; size >= 8; data += 8, size -= 8)
-        wide = CRC_STEP64(wide, crc_word(data));
+        wide = crc_step64(wide, crc_word(data));
     state = (uint32_t)wide;
     while (size--)
-        state = CRC_STEP8(state, *data++);
+        state = crc_step8(state, *data++);
     return state;
 }
 
 static int crc_hardware_present(void) {
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("sse4.2") != 0;
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_2);
 #elif defined(__APPLE__)
     return 1;
 #elif defined(__linux__)
@@ -145,7 +146,7 @@ static void crc_init(void) {
             uint32_t state = crc_table[k - 1][byte];
             crc_table[k][byte] = (state >> 8) ^ crc_table[0][state & 0xff];
         }
-#ifdef CRC_TARGET
+#ifdef CRC_HARDWARE
     if (crc_hardware_present()) {
         crc_fill_shift(crc_shift_long, CRC_LONG);
         crc_fill_shift(crc_shift_short, CRC_SHORT);
