@@ -222,6 +222,7 @@ def _facts(feature: BoundFeature) -> FeatureFacts:
         row_lengths(feature.key, feature.ragged),
         feature.missing.action,
         feature.labels,
+        feature.first_label,
     )
 
 

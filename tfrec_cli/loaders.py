@@ -121,8 +121,14 @@ def _literal(name: str) -> str:
 
 
 def _labels(manifest: Manifest) -> str:
-    named = {f.key: repr(list(f.labels)) for f in manifest.features if f.labels is not None}
+    named = {f.key: _names(f, f.labels) for f in manifest.features if f.labels is not None}
     return _LABELS.format(labels=_entries(named)) if named else ""
+
+
+def _names(feature: FeatureFacts, labels: tuple[str, ...]) -> str:
+    """A list where the numbers are positions, else a dict."""
+    first = feature.first_label
+    return repr(dict(enumerate(labels, first)) if first else list(labels))
 
 
 def _entries(values: Mapping[str, str]) -> str:

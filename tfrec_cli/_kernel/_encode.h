@@ -1,8 +1,9 @@
 /* Arrow columns to framed Examples. The layout is that of `_reference.py`, its twin in Python.
  *
  * First the size of every record is summed up, column by column; then, in a buffer of just that
- * size, the records are written, row by row. Arrow says nothing about alignment once data is
- * mapped from a file, so numbers are read with memcpy.
+ * size, the records are written, row by row. Both read the same values: whoever calls must not
+ * change them meanwhile. Arrow says nothing about alignment once data is mapped from a file, so
+ * numbers are read with memcpy.
  */
 #ifndef TFREC_ENCODE_H
 #define TFREC_ENCODE_H
@@ -275,11 +276,13 @@ static int64_t measure(const Column *columns, int count, const Rows *rows, int64
                        int64_t *sizes, Failure *failure) {
     int64_t total = 0;
     memset(sizes, 0, (size_t)rows->count * sizeof *sizes);
-    for (int c = 0; c < count; c++)
-        if (!rows_inside(rows, columns[c].length, failure)) {
+    for (int c = 0; c < count; c++) {
+        int is_new_length = c == 0 || columns[c].length != columns[c - 1].length;
+        if (is_new_length && !rows_inside(rows, columns[c].length, failure)) {
             failure->fault = FAULT_ROW;
             return -1;
         }
+    }
     for (int64_t first = 0; first < rows->count; first += BLOCK_ROWS) {
         int64_t block = rows->count - first < BLOCK_ROWS ? rows->count - first : BLOCK_ROWS;
         for (int c = 0; c < count; c++)

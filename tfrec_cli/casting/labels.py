@@ -1,4 +1,4 @@
-"""Label features: names become their positions."""
+"""Label features: names become their numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tfrec_cli.schema.grammar import null_declared
 
 
 def look_up(array: pa.Array, feature: BoundFeature, column: str | None) -> Values:
-    """The positions of values among `feature.labels`, as `feature.type` (bytes: the names).
+    """The numbers of values by `feature.labels`, the first of which has the number
+    `feature.first_label`, as `feature.type` (bytes: the names).
 
     array: plain, without lists; numbers are looked up by their shortest digits. Values that are
     not among the labels become faults, nulls or the default, as `feature.unknown` says.
@@ -32,7 +33,7 @@ def look_up(array: pa.Array, feature: BoundFeature, column: str | None) -> Value
         texts = null_declared(texts, feature.text)
     places = pc.index_in(texts, value_set=pa.array(names, texts.type), skip_nulls=True)
     unknown = np.flatnonzero(valid(texts) & ~valid(places))
-    found = places if feature.type != "bytes" else pa.array(names, pa.binary()).take(places)
+    found = _numbered(places, feature)
     values = convert(found, replace(feature, labels=None, text=None), column).array
     if not len(unknown) or feature.unknown.action == "omit":
         return Values(values, left_out=unknown)
@@ -40,6 +41,12 @@ def look_up(array: pa.Array, feature: BoundFeature, column: str | None) -> Value
         filled = fill(values, leaf_of(feature, feature.unknown.default))
         return Values(pc.if_else(pc.is_valid(texts), filled, values))
     return Values(values, _unknown(texts, unknown, feature, column))
+
+
+def _numbered(places: pa.Array, feature: BoundFeature) -> pa.Array:
+    if feature.type == "bytes":
+        return pa.array(feature.labels, pa.binary()).take(places)
+    return pc.add(pc.cast(places, pa.int64()), feature.first_label)
 
 
 def _unknown(

@@ -14,7 +14,7 @@ _TYPES = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.binary()}
 
 
 def leaf_of(feature: BoundFeature, value: Any) -> pa.Array:
-    """One value of a feature, as an array of length one. Names of labels become positions."""
+    """One value of a feature, as an array of length one. Names of labels become numbers."""
     return pa.array([_item(feature, value)], _TYPES[feature.type])
 
 
@@ -36,7 +36,7 @@ def nested_of(feature: BoundFeature, value: Any) -> Nested:
 
 def _item(feature: BoundFeature, value: Any) -> Any:
     if feature.labels is not None and isinstance(value, str) and feature.type != "bytes":
-        value = feature.labels.index(value)
+        value = feature.labels.index(value) + feature.first_label
     if feature.type == "int64":
         return int(value)
     if feature.type == "float":

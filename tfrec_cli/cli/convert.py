@@ -168,4 +168,5 @@ def _describe(feature: FeatureFacts) -> str:
     shape = f" {list(feature.shape)}" if feature.shape else " [...]" * feature.ragged
     notes = {"omit": ", left out where missing", "default": ", default where missing", "error": ""}
     labels = "" if feature.labels is None else f", {plural(len(feature.labels), 'label')}"
+    labels += f" from {feature.first_label}" if feature.first_label else ""
     return f"{feature.type}{shape}{labels}{notes[feature.missing]}"

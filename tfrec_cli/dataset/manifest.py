@@ -9,7 +9,7 @@ time of writing: the same run leaves the same manifest. The file is one JSON obj
     compression  {kind, level}
     rows         {read, written, skipped, rejected}
     splits       [{name, records, shards: [{name, records, bytes, crc32c}]}]
-    features     [{key, type, shape, ragged, row_lengths, missing, labels}] of each record
+    features     [{key, type, shape, ragged, row_lengths, missing, labels, first_label}] of a record
     files        [{name, bytes, crc32c}] beside the shards: schema, label files
     options      those that the output depends on
     libraries    {name: version} of those that the output depends on
@@ -74,7 +74,7 @@ class FeatureFacts:
     list. ragged: how many levels of a list have no fixed length. row_lengths: the features that
     hold the lengths of the inner lists, outermost first. missing: what stands where a row had no
     value: nothing is ever missing (`error`), the key is left out (`omit`), or a `default`.
-    labels: what the numbers mean, from 0.
+    labels: what the numbers mean, from `first_label` on.
     """
 
     key: str
@@ -84,6 +84,7 @@ class FeatureFacts:
     row_lengths: tuple[str, ...] = ()
     missing: str = "error"
     labels: tuple[str, ...] | None = None
+    first_label: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +244,8 @@ def library_versions(compression: Compression) -> dict[str, str]:
 
 def side_files(schema: str, labels: Mapping[str, Sequence[str]] | None = None) -> dict[str, str]:
     """The files beside the shards, name to text: the schema's YAML text as `schema.yaml`, and for
-    each label feature its names, one a line, as `FEATURE.labels.txt`.
+    each label feature its names, one a line, as `FEATURE.labels.txt`. The first line is the name of
+    label 0, or of the feature's `first_label`, as the schema and the manifest say.
 
     `/` in a feature's name becomes `.`. No name matches `*.tfrecord*`, hides, or is given twice.
     """

@@ -29,8 +29,9 @@ class BoundFeature:
     source_type: Arrow type of those columns as `read` yields them (None for a constant).
     text: the rules by which text cells are read as numbers (None where the source is typed).
     path: child names to follow into a struct column, outermost first.
-    labels: names whose positions are written, for a label feature. `unknown` is what happens to
+    labels: names whose numbers are written, for a label feature. `unknown` is what happens to
         a value that is not among them.
+    first_label: the number of the first label; the others follow it by one each.
     load: the cell names a file whose bytes are the value; relative names start at the folder
         `root`, or where that is None at the folder of the table.
     shape: the fixed shape of a list, None for a scalar or a ragged list.
@@ -59,3 +60,4 @@ class BoundFeature:
     missing: Missing = Missing()
     null_item: Missing = Missing()
     time: Literal["iso8601"] | None = None
+    first_label: int = 0

@@ -15,6 +15,7 @@ from tfrec_cli.schema.fields import (
     TYPES,
     ArrowName,
     Constant,
+    FirstLabel,
     KeyFault,
     MissingRule,
     Name,
@@ -47,6 +48,11 @@ class Feature(BaseModel):
         default=None,
         description="Class names, numbered from 0: a list, a file with one name a line "
         "(relative to this schema), or auto for the sorted values of the column.",
+    )
+    first_label: FirstLabel | None = Field(
+        default=None,
+        description="The number of the first label (default: 0). Object detection counts from "
+        "1, as 0 is the background.",
     )
     unknown: MissingRule | None = Field(
         default=None,
@@ -184,8 +190,9 @@ def _check_origin(feature: Feature) -> None:
 
 def _check_labels(feature: Feature) -> None:
     if feature.labels is None:
-        if feature.unknown is not None:
-            raise KeyFault("unknown", "has no meaning without labels")
+        for key in ("unknown", "first_label"):
+            if getattr(feature, key) is not None:
+                raise KeyFault(key, "has no meaning without labels")
         return
     if feature.type != "int64":
         raise KeyFault("type", f"is {feature.type}, but labels are numbers: write int64")

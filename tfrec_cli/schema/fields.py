@@ -60,6 +60,12 @@ def _shape(value: Any) -> tuple[int, ...]:
     return tuple(sizes)
 
 
+def _first_label(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
+        raise ValueError(f"found {describe(value)}, expected a whole number from 0, such as 1")
+    return value
+
+
 def _values(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(_value(item) for item in value)
@@ -131,6 +137,11 @@ Shape = Annotated[
     tuple[int, ...],
     BeforeValidator(_shape),
     WithJsonSchema({"anyOf": [{"type": "array", "items": _SIZE, "minItems": 1}, _SIZE]}),
+]
+FirstLabel = Annotated[
+    int,
+    BeforeValidator(_first_label),
+    WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 2**31 - 1}),
 ]
 Constant = Annotated[
     Any,

@@ -75,6 +75,10 @@ class LabelFacts(Protocol):
     def names(self) -> tuple[str, ...]:
         """The names by number."""
 
+    @property
+    def first(self) -> int:
+        """The number of the first name."""
+
 
 @dataclass(slots=True)
 class Notes:
@@ -113,7 +117,13 @@ def infer_schema(
     nulls = {column.name: column.nulls for column in columns}
     for label in labels:
         rule = None if nulls.get(label.column) is False else Missing("omit")
-        feature = feature_of(type="int64", column=label.column, labels=label.names, missing=rule)
+        feature = feature_of(
+            type="int64",
+            column=label.column,
+            labels=label.names,
+            first_label=label.first or None,
+            missing=rule,
+        )
         if label.feature in features:
             raise _clash(source, label.feature, f"the label of column {label.column}")
         features[label.feature] = feature

@@ -1,6 +1,7 @@
 """Label lists: class names and the numbers they are written as.
 
-A label file holds one name a line, the first line being class 0. Lines `0:name`, `1:name`, … in
+A label file holds one name a line, the first line being class 0, or the `first_label` that the
+schema says. Lines `0:name`, `1:name`, … in
 that order are taken as numbered, as older TensorFlow tools write them. Blank lines at the end are
 nothing. Names are kept to the letter: no trimming, no change of case.
 """

@@ -6,6 +6,7 @@
     features:
       island: bytes                         # shorthand for {type: bytes}
       mass:   {column: body_mass_g, type: int64, missing: {default: -1}}
+      class:  {column: name, labels: [cat, dog], first_label: 1}      # cat 1, dog 2
       owner:  {column: meta/owner, type: bytes}       # the child `owner` of the struct `meta`
       x:      {columns: "pixel*", type: float, shape: [28, 28]}
 

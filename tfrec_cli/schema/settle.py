@@ -170,6 +170,7 @@ def _bound(entry: Entry, table: Mapping[str, ColumnFacts]) -> BoundFeature:
         missing=_bound_rule(feature, feature.missing),
         null_item=_bound_rule(feature, feature.null_item),
         time=feature.time,
+        first_label=feature.first_label or 0,
     )
 
 
@@ -310,7 +311,7 @@ def _bound_value(feature: Feature, value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(_bound_value(feature, item) for item in value)
     if isinstance(feature.labels, tuple) and isinstance(value, str):
-        return feature.labels.index(value)
+        return feature.labels.index(value) + (feature.first_label or 0)
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape") if feature.type == "bytes" else value
     return float(value) if feature.type == "float" else value

@@ -56,11 +56,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class LabelHint:
-    """An integer label that an inferred schema should hold: `feature` numbers `column` by `names`."""
+    """An integer label that an inferred schema should hold: `feature` numbers `column` by `names`,
+    the first of which has the number `first`.
+    """
 
     feature: str
     column: str
     names: tuple[str, ...]
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +138,14 @@ class Origin:
     first_row: number of the batch's first row within `file`, from 0.
     lines: called only for error messages; gives the line (from 1) of each row of the batch.
     files: the file of each row, where a row is a file of its own (images).
+    places: the place of each row, where a row is made of several places; before all the others.
     """
 
     file: str
     first_row: int
     lines: Callable[[], Sequence[int]] | None = None
     files: Sequence[str] | None = None
+    places: Sequence[Location] | None = None
 
     def after(self, rows: int) -> Origin:
         """The origin of the batch without its first `rows` rows."""
@@ -152,10 +157,13 @@ class Origin:
             self.first_row + rows,
             None if lines is None else lambda: lines()[rows:],
             None if self.files is None else self.files[rows:],
+            None if self.places is None else self.places[rows:],
         )
 
     def locate(self, row: int) -> Location:
         """The place of the batch's row `row`, counted from 0."""
+        if self.places is not None:
+            return self.places[row]
         if self.files is not None:
             return Location(self.files[row])
         line = None if self.lines is None else int(self.lines()[row])
