@@ -17,7 +17,7 @@ FLOORS = [
     {"_kernel", "casting", "encoding", "decoding", "records"},
     {"sources", "dataset"},
     {"splitting", "shuffle"},
-    {"plan", "tasks", "engines", "settlement", "writing", "convert"},
+    {"plan", "tasks", "engines", "rejects", "settlement", "writing", "conversion"},
     {"inspection", "statistics", "verification", "repair", "export", "loaders"},
     {"cli", "__main__", "__init__"},
 ]

@@ -16,7 +16,7 @@ FUNCTION_LINES = 60
 PARAMETERS = 6
 
 # The commands take an option each, and the library call takes what the command takes.
-MANY_PARAMETERS = {("__init__", "convert"), ("convert", "convert")}
+MANY_PARAMETERS = {("__init__", "convert")}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
