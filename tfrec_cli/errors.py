@@ -94,8 +94,12 @@ class CellError(SourceError):
     """The first row, in source order, that cannot become a record."""
 
     def __init__(self, reject: Reject) -> None:
-        super().__init__(str(reject))
+        # The reject itself is the argument, so that the error can be pickled.
+        super().__init__(reject)
         self.reject = reject
+
+    def __str__(self) -> str:
+        return str(self.reject)
 
 
 def shorten(text: str, limit: int = 80) -> str:
