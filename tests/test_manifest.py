@@ -81,7 +81,7 @@ def test_it_is_plain_json_with_counts_and_without_a_time():
         "bytes": 99,
         "crc32c": 7,
     }
-    assert entries["compression"] == {"kind": "gzip", "level": 6}
+    assert entries["compression"] == {"kind": "gzip", "level": 6, "compressor": "zlib"}
     assert small().to_json() == small().to_json()
     assert small().names == ("d-train.tfrecord-00000-of-00001", "schema.yaml", "manifest.json")
 

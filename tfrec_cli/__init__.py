@@ -37,6 +37,7 @@ def convert(
     shards: int | None = None,
     shard_size: int | str = "128MiB",
     compression: str | None = None,
+    compressor: Literal["zlib", "isal", "libdeflate"] = "zlib",
     limit: int | None = None,
     on_error: Literal["fail", "skip"] = "fail",
     rejects: str | None = None,
@@ -53,6 +54,7 @@ def convert(
     schema: a schema file, a mapping of the same shape, or None to infer one.
     adapter: the source adapter by name; source_options: its options (see `tfrec sources`).
     compression: `none`, `gzip` or `zlib`, with a level as in `gzip:9`; None follows dest's suffix.
+    compressor: what compresses; `isal` and `libdeflate` come with `tfrec-cli[fast]`.
     shard_size: bytes, or text with a unit. jobs: threads; the output does not depend on it.
     reporter: receives progress and notices (see `tfrec_cli.progress.Reporter`).
     The other arguments are those of the command (`tfrec convert --help`).
@@ -74,7 +76,8 @@ def convert(
         split=split,
         shards=_positive("shards", shards),
         shard_size=parse_size(str(shard_size)),
-        compression=None if compression is None else Compression.parse(compression),
+        compression=None if compression is None else Compression.parse(compression, compressor),
+        compressor=compressor,
         limit=_positive("limit", limit),
         on_error=on_error,
         rejects=None if rejects is None else _path(rejects),

@@ -25,9 +25,10 @@ from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.dataset.staging import recover, staging
 from tfrec_cli.engines.threads import ordered_flat_map
 from tfrec_cli.errors import CellError, SourceError, UsageError
-from tfrec_cli.options import ConvertOptions
+from tfrec_cli.options import Compression, ConvertOptions
 from tfrec_cli.plan import Plan, SplitPlan, check_rows, make_plan
 from tfrec_cli.progress import SILENT, Reporter
+from tfrec_cli.records.compressors import compressor
 from tfrec_cli.rejects import write_rejects
 from tfrec_cli.schema.binding import BoundFeature
 from tfrec_cli.schema.infer import row_lengths
@@ -45,6 +46,15 @@ def convert(options: ConvertOptions, reporter: Reporter = SILENT) -> Manifest:
     was. Raises TfrecError of the kind that fits (see `tfrec_cli.errors`).
     """
     dest = _open_dest(options)
+    run = prepare(dest, options, reporter)
+    try:
+        return _to_stdout(run) if dest.kind == "stdout" else _to_dataset(run)
+    except CellError as error:
+        raise explain_unknown_label(error, run.settled, options.jobs) from None
+
+
+def prepare(dest: Dest, options: ConvertOptions, reporter: Reporter) -> Run:
+    """All that is settled before the first byte is written. Writes nothing but the rejects."""
     options = _checked(options, dest)
     reporter.stage("survey", None)
     settled = settle(options)
@@ -53,11 +63,10 @@ def convert(options: ConvertOptions, reporter: Reporter = SILENT) -> Manifest:
     if options.rejects is not None:
         write_rejects(options.rejects, checks.rejects)
     plan = make_plan(work, checks, options)
-    run = _Run(options, dest, settled, work, plan, reporter)
-    try:
-        return _to_stdout(run) if dest.kind == "stdout" else _to_dataset(run)
-    except CellError as error:
-        raise explain_unknown_label(error, settled, options.jobs) from None
+    run = Run(options, dest, settled, work, plan, reporter)
+    if dest.kind != "folder":
+        _refuse_splits(run)
+    return run
 
 
 def infer(options: ConvertOptions, reporter: Reporter = SILENT) -> str:
@@ -70,7 +79,7 @@ def infer(options: ConvertOptions, reporter: Reporter = SILENT) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class Run:
     """One run, settled and planned."""
 
     options: ConvertOptions
@@ -83,13 +92,25 @@ class _Run:
 
 def _open_dest(options: ConvertOptions) -> Dest:
     """DEST, refused now where it would be refused after all the work."""
-    dest = parse_dest(options.dest, options.compression, options.name, options.sources)
+    dest = choose_dest(options)
     if dest.kind == "stdout":
         if sys.stdout.isatty():
             raise UsageError("DEST is - but standard output is a terminal. Pipe it somewhere.")
     else:
         recover(dest)
         check_dest(dest, options.overwrite, _paths(options))
+    return dest
+
+
+def choose_dest(options: ConvertOptions) -> Dest:
+    """DEST with the compression that its suffix and the options agree on, by an installed
+    compressor.
+    """
+    dest = parse_dest(options.dest, options.compression, options.name, options.sources)
+    if options.compression is None:
+        chosen = Compression.made(dest.compression.kind, compressor=options.compressor)
+        dest = replace(dest, compression=chosen)
+    compressor(dest.compression.compressor)
     return dest
 
 
@@ -121,9 +142,8 @@ def _is_source(path: str, options: ConvertOptions) -> bool:
     return any(os.path.realpath(source) == real for source in _paths(options))
 
 
-def _to_dataset(run: _Run) -> Manifest:
+def _to_dataset(run: Run) -> Manifest:
     """Write shards into a stage, and commit it."""
-    _refuse_splits(run)
     sources = [print.path for print in run.settled.survey.fingerprints]
     loaded: dict[str, Fingerprint] = {}
     with staging(run.dest, run.options.overwrite, [*_paths(run.options), *sources]) as stage:
@@ -134,24 +154,23 @@ def _to_dataset(run: _Run) -> Manifest:
         return stage.commit(manifest, side_files(run.settled.text, labels))
 
 
-def _to_stdout(run: _Run) -> Manifest:
+def _to_stdout(run: Run) -> Manifest:
     """Write one shard to standard output; the manifest is not kept anywhere."""
-    _refuse_splits(run)
     loaded: dict[str, Fingerprint] = {}
     stdout = sys.stdout.buffer
     splits = _write(run, lambda _, *how: ShardWriter(stdout, *how), loaded)
     return _manifest(run, splits, _unchanged(run, loaded))
 
 
-def _refuse_splits(run: _Run) -> None:
-    if run.dest.kind != "folder" and len(run.plan.splits) > 1:
+def _refuse_splits(run: Run) -> None:
+    if len(run.plan.splits) > 1:
         names = ", ".join(split.name for split in run.plan.splits)
         raise UsageError(f"{run.dest.text} is one file, but the source has splits ({names}). "
                          "Give a folder as DEST.")  # fmt: skip
 
 
 def _write(
-    run: _Run, writer: Callable[..., ShardWriter], loaded: dict[str, Fingerprint]
+    run: Run, writer: Callable[..., ShardWriter], loaded: dict[str, Fingerprint]
 ) -> tuple[Split, ...]:
     """Write all splits. The files that cells named are added to `loaded`."""
     _notice(run)
@@ -166,7 +185,7 @@ def _write(
     return tuple(splits)
 
 
-def _batches(run: _Run, split: SplitPlan, loaded: dict[str, Fingerprint]) -> Iterator[EncodedBatch]:
+def _batches(run: Run, split: SplitPlan, loaded: dict[str, Fingerprint]) -> Iterator[EncodedBatch]:
     """The encoded batches of a split, in order."""
     read, encode = partial(read_piece, run.work), partial(encode_batch, run.work)
     for batch in ordered_flat_map(read, encode, split.pieces, run.options.jobs):
@@ -176,7 +195,7 @@ def _batches(run: _Run, split: SplitPlan, loaded: dict[str, Fingerprint]) -> Ite
         yield batch
 
 
-def _notice(run: _Run) -> None:
+def _notice(run: Run) -> None:
     """Tell what was detected and decided."""
     for notice in (*run.settled.survey.notices, *run.settled.notes):
         run.reporter.notice(notice)
@@ -189,7 +208,7 @@ def _notice(run: _Run) -> None:
             )
 
 
-def _unchanged(run: _Run, loaded: dict[str, Fingerprint]) -> list[Fingerprint]:
+def _unchanged(run: Run, loaded: dict[str, Fingerprint]) -> list[Fingerprint]:
     """All files that records came from. Raises SourceError where one changed meanwhile."""
     prints = [*run.settled.survey.fingerprints, *run.settled.fingerprints, *loaded.values()]
     for known in prints:
@@ -199,7 +218,7 @@ def _unchanged(run: _Run, loaded: dict[str, Fingerprint]) -> list[Fingerprint]:
     return prints
 
 
-def _manifest(run: _Run, splits: tuple[Split, ...], prints: list[Fingerprint]) -> Manifest:
+def _manifest(run: Run, splits: tuple[Split, ...], prints: list[Fingerprint]) -> Manifest:
     return Manifest(
         name=run.dest.name,
         compression=run.dest.compression,

@@ -8,10 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tfrec_cli.errors import UsageError
+from tfrec_cli.errors import UsageError, did_you_mean
 
 DEFAULT_SHARD_SIZE = 128 * 2**20
 DEFAULT_LEVEL = 6
+
+CompressorName = Literal["zlib", "isal", "libdeflate"]
+# The levels that each compressor knows, and the one it is used with unless another is asked.
+LEVELS: Mapping[CompressorName, range] = {
+    "zlib": range(10), "isal": range(4), "libdeflate": range(13),
+}  # fmt: skip
+DEFAULT_LEVELS: Mapping[CompressorName, int] = {"zlib": DEFAULT_LEVEL, "isal": 2, "libdeflate": 6}
 _UNITS = {"": 1, "B": 1} | {
     unit: base**power
     for power, letter in enumerate("KMGT", start=1)
@@ -34,23 +41,59 @@ def parse_size(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """How shards are compressed: `none`, `gzip` or `zlib`, the only ones TensorFlow reads."""
+    """How shards are compressed: `none`, `gzip` or `zlib`, the only ones TensorFlow reads; by
+    which compressor, and at which of its levels.
+    """
 
     kind: Literal["none", "gzip", "zlib"] = "none"
     level: int = DEFAULT_LEVEL
+    compressor: CompressorName = "zlib"
 
     @classmethod
-    def parse(cls, text: str) -> Compression:
-        """From `none`, `gzip`, `zlib:9`. Raises UsageError for other words and levels."""
-        kind, _, level = text.lower().partition(":")
-        if kind not in ("none", "gzip", "zlib") or (level and not re.fullmatch("[0-9]", level)):
+    def parse(cls, text: str, compressor: CompressorName = "zlib") -> Compression:
+        """From `none`, `gzip`, `zlib:9`. Raises UsageError for other words, and as `made` does."""
+        levels = _levels(compressor)
+        kind, colon, level = text.lower().partition(":")
+        if kind not in ("none", "gzip", "zlib") or (colon and not re.fullmatch(r"\d{1,2}", level)):
             raise UsageError(
                 f'"{text}" is not a compression. Choose none, gzip or zlib, the last two with a '
-                "level from 0 to 9 if you like, as in gzip:9 (TensorFlow reads no other)."
+                f"level from {levels[0]} to {levels[-1]} if you like, as in gzip:{levels[-1]} "
+                "(TensorFlow reads no other)."
             )
         if kind == "none" and level:
             raise UsageError(f'"{text}": none has no level.')
-        return cls(kind, int(level or DEFAULT_LEVEL))  # type: ignore[arg-type]
+        return cls.made(kind, int(level) if level else None, compressor)  # type: ignore[arg-type]
+
+    @classmethod
+    def made(
+        cls,
+        kind: Literal["none", "gzip", "zlib"],
+        level: int | None = None,
+        compressor: CompressorName = "zlib",
+    ) -> Compression:
+        """`kind` by `compressor`; level None is its default. Raises UsageError where the
+        compressor does not know the level or cannot write the kind.
+        """
+        levels = _levels(compressor)
+        if level is not None and level not in levels:
+            raise UsageError(
+                f"{kind}:{level}: the compressor {compressor} has no level {level}. Choose from "
+                f"{levels[0]} to {levels[-1]}, as in {kind}:{DEFAULT_LEVELS[compressor]}."
+            )
+        if kind == "none":
+            if compressor != "zlib":
+                raise UsageError(
+                    f"--compressor {compressor}: nothing is compressed. Add --compression gzip, "
+                    "or let DEST end in .gz."
+                )
+            return cls()
+        if kind == "zlib" and compressor == "libdeflate":
+            raise UsageError(
+                "--compressor libdeflate cannot write zlib: it makes whole streams only, and a "
+                "ZLIB shard is one stream of many blocks (TensorFlow ignores a second stream). Use "
+                "--compression gzip, or --compressor isal."
+            )
+        return cls(kind, DEFAULT_LEVELS[compressor] if level is None else level, compressor)
 
     @property
     def suffix(self) -> str:
@@ -61,6 +104,13 @@ class Compression:
     def tensorflow(self) -> str:
         """The spelling TensorFlow wants: empty, `GZIP` or `ZLIB`."""
         return "" if self.kind == "none" else self.kind.upper()
+
+
+def _levels(compressor: CompressorName) -> range:
+    if compressor not in LEVELS:
+        words = f"{', '.join(LEVELS)}.{did_you_mean(compressor, LEVELS)}"
+        raise UsageError(f'"{compressor}" is not a compressor. Choose from {words}')
+    return LEVELS[compressor]
 
 
 def default_jobs() -> int:
@@ -74,7 +124,7 @@ class ConvertOptions:
 
     sources: paths, globs, folders, `-` for standard input, or Arrow tables / pandas DataFrames.
     dest: a folder, one file (by its suffix), or `-` for standard output.
-    compression: None follows DEST's suffix.
+    compression: None follows DEST's suffix, and `compressor` then says who compresses.
     schema: a schema file, a mapping of the same shape, or None to infer.
     """
 
@@ -88,6 +138,7 @@ class ConvertOptions:
     shards: int | None = None
     shard_size: int = DEFAULT_SHARD_SIZE
     compression: Compression | None = None
+    compressor: CompressorName = "zlib"
     limit: int | None = None
     on_error: Literal["fail", "skip"] = "fail"
     rejects: str | None = None

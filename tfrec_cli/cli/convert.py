@@ -18,7 +18,7 @@ from tfrec_cli.cli.common import (
 )
 from tfrec_cli.cli.progress import TerminalReporter
 from tfrec_cli.errors import UsageError
-from tfrec_cli.options import Compression, ConvertOptions, default_jobs, parse_size
+from tfrec_cli.options import LEVELS, Compression, ConvertOptions, default_jobs, parse_size
 
 if TYPE_CHECKING:
     from tfrec_cli.dataset.manifest import FeatureFacts, Manifest
@@ -42,8 +42,12 @@ SHOWN_FEATURES = 20
 )  # fmt: skip
 @click.option(
     "--compression", metavar="none|gzip|zlib[:LEVEL]",
-    type=Parsed("compression", Compression.parse),
     help="Compression of shards, level 0 to 9. Default: by DEST's suffix, else none; level 6.",
+)  # fmt: skip
+@click.option(
+    "--compressor", type=click.Choice(list(LEVELS)), default="zlib",
+    help="What compresses. isal is fastest (levels 0 to 3), libdeflate fast and small (gzip, 0 to "
+    "12); both come with 'tfrec-cli[fast]'. Default: zlib.",
 )  # fmt: skip
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="Take the first N rows only.")
 @click.option(
@@ -86,7 +90,7 @@ def command(paths: tuple[str, ...], as_json: bool, quiet: bool, **given: Any) ->
     """
     from tfrec_cli.conversion import convert
 
-    options = _options(paths, given)
+    options = options_of(paths, given)
     to_stdout = options.dest == "-"
     if to_stdout and as_json:
         raise UsageError("--json and DEST - both want standard output; leave one out.")
@@ -105,10 +109,15 @@ def command(paths: tuple[str, ...], as_json: bool, quiet: bool, **given: Any) ->
             click.echo(f"note: {notice}".encode("utf-8", "backslashreplace"), err=True)
 
 
-def _options(paths: tuple[str, ...], given: dict[str, Any]) -> ConvertOptions:
+def options_of(
+    paths: tuple[str, ...], given: dict[str, Any], command: str = "convert"
+) -> ConvertOptions:
+    """What the command line says, of `convert` or of a command with the same options."""
     if len(paths) < 2:
         what = "SOURCE and DEST are" if not paths else "DEST is"
-        raise UsageError(f"{what} missing. Usage: tfrec convert SOURCE... DEST")
+        raise UsageError(f"{what} missing. Usage: tfrec {command} SOURCE... DEST")
+    if given["compression"] is not None:
+        given["compression"] = Compression.parse(given["compression"], given["compressor"])
     given["source_options"] = parse_source_options(given["source_options"])
     given["jobs"] = given["jobs"] or default_jobs()
     return ConvertOptions(sources=paths[:-1], dest=paths[-1], **given)

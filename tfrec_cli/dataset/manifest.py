@@ -6,7 +6,7 @@ time of writing: the same run leaves the same manifest. The file is one JSON obj
 
     tfrec        {format, version}: of the manifest, of the program that wrote it
     name         what the shards are named by
-    compression  {kind, level}
+    compression  {kind, level, compressor}
     rows         {read, written, skipped, rejected}
     splits       [{name, records, shards: [{name, records, bytes, crc32c}]}]
     features     [{key, type, shape, ragged, row_lengths, missing, labels, first_label}] of a record
@@ -33,6 +33,7 @@ import tfrec_cli
 from tfrec_cli.dataset.naming import parse_dest
 from tfrec_cli.errors import DamageError, UsageError, shorten
 from tfrec_cli.options import Compression
+from tfrec_cli.records.compressors import compressor_version
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -231,15 +232,10 @@ def source_files(fingerprints: Iterable[FingerprintLike]) -> tuple[SourceFile, .
 
 
 def library_versions(compression: Compression) -> dict[str, str]:
-    """The libraries whose version can change the output: Arrow, and zlib where it compresses."""
-    import zlib
-
+    """The libraries whose version can change the output: Arrow, and what compresses."""
     import pyarrow as pa
 
-    versions = {"pyarrow": str(pa.__version__)}
-    if compression.kind != "none":
-        versions["zlib"] = zlib.ZLIB_RUNTIME_VERSION
-    return versions
+    return {"pyarrow": str(pa.__version__), **compressor_version(compression)}
 
 
 def side_files(schema: str, labels: Mapping[str, Sequence[str]] | None = None) -> dict[str, str]:

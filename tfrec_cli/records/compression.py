@@ -13,11 +13,11 @@ TensorFlow reads GZIP and ZLIB only, each with a trap:
 from __future__ import annotations
 
 import struct
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tfrec_cli.options import Compression
+from tfrec_cli.records.compressors import compressor
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -45,11 +45,11 @@ def compress_block(data: Buffer, compression: Compression) -> Block:
     if compression.kind == "none":
         return Block(data, size, 1)
     if compression.kind == "gzip":
-        return Block(_member(data, size, compression.level), size, 1)
-    deflate = _deflater(compression.level)
-    return Block(
-        deflate.compress(data) + deflate.flush(zlib.Z_SYNC_FLUSH), size, zlib.adler32(data)
-    )
+        return Block(_member(data, size, compression), size, 1)
+    used = compressor(compression.compressor)
+    if used.part is None:
+        raise ValueError(f"{compression.compressor} cannot write one stream in parts")
+    return Block(used.part(data, compression.level), size, used.adler32(data))
 
 
 def adler32_combine(first: int, second: int, second_size: int) -> int:
@@ -75,7 +75,7 @@ class Container:
 
     def start(self) -> bytes:
         """The bytes before the first block."""
-        return _zlib_header(self._compression.level) if self._compression.kind == "zlib" else b""
+        return _zlib_header(self._compression) if self._compression.kind == "zlib" else b""
 
     def add(self, block: Block) -> Buffer:
         """The bytes to write for the next block."""
@@ -88,22 +88,19 @@ class Container:
         if self._compression.kind == "zlib":
             return _FINAL_BLOCK + struct.pack(">I", self._adler32)
         if self._compression.kind == "gzip" and not self._blocks:
-            return _member(b"", 0, self._compression.level)
+            return _member(b"", 0, self._compression)
         return b""
 
 
-def _member(data: Buffer, size: int, level: int) -> bytes:
-    deflate = _deflater(level)
-    footer = struct.pack("<II", zlib.crc32(data), size & 0xFFFFFFFF)
-    return b"".join((_GZIP_HEADER, deflate.compress(data), deflate.flush(), footer))
+def _member(data: Buffer, size: int, compression: Compression) -> bytes:
+    used = compressor(compression.compressor)
+    footer = struct.pack("<II", used.crc32(data), size & 0xFFFFFFFF)
+    return b"".join((_GZIP_HEADER, used.deflate(data, compression.level), footer))
 
 
-def _deflater(level: int) -> zlib._Compress:
-    return zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
-
-
-def _zlib_header(level: int) -> bytes:
+def _zlib_header(compression: Compression) -> bytes:
     """Two bytes: deflate with a 32 KiB window, and a hint of the level; a multiple of 31."""
+    level = compression.level if compression.compressor != "isal" else 1
     hint = 0 if level < 2 else 1 if level < 6 else 2 if level == 6 else 3
     head = 0x7800 | hint << 6
     return (head + 31 - head % 31).to_bytes(2, "big")
