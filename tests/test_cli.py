@@ -14,6 +14,8 @@ import termios
 import time
 from pathlib import Path
 
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 
 from tfrec_cli.records.framing import read_records
@@ -169,11 +171,15 @@ def test_help_imports_nothing_heavy() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
-def test_a_local_convert_imports_neither_fsspec_nor_pillow(people: Path) -> None:
+@pytest.mark.parametrize("source", ["people.csv", "people.parquet"])
+def test_a_local_convert_imports_neither_pandas_fsspec_nor_pillow(
+    people: Path, source: str
+) -> None:
+    pq.write_table(pa_csv.read_csv(people / "people.csv"), people / "people.parquet")
     code = (
         "import sys\n"
-        "import tfrec_cli; tfrec_cli.convert('people.csv', 'out')\n"
-        "heavy = {'PIL', 'fsspec', 'tensorflow'}\n"
+        f"import tfrec_cli; tfrec_cli.convert({source!r}, 'out')\n"
+        "heavy = {'PIL', 'fsspec', 'pandas', 'tensorflow'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=people)

@@ -12,7 +12,7 @@ from conftest import REPOSITORY
 PACKAGE = REPOSITORY / "tfrec_cli"
 
 FLOORS = [
-    {"errors", "options", "progress"},
+    {"errors", "options", "progress", "buffers"},
     {"schema"},
     {"_kernel", "casting", "encoding", "decoding", "records"},
     {"sources", "dataset"},

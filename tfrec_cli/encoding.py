@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from tfrec_cli import _kernel
 from tfrec_cli._kernel.model import MAX_RECORD_BYTES, Encoded, FeatureColumn, RecordSizeError
+from tfrec_cli.buffers import to_numpy
 
 
 class RecordTooLarge(Exception):
@@ -54,11 +55,10 @@ def _least_bytes(array: pa.Array) -> npt.NDArray[np.int64]:
     """For each row the bytes that its values take at least."""
     kind = array.type
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        sizes = pc.fill_null(pc.binary_length(array), 0)
-        return np.asarray(sizes.to_numpy(zero_copy_only=False), np.int64)
+        return to_numpy(pc.binary_length(array)).astype(np.int64)
     if pa.types.is_int64(kind) or pa.types.is_float32(kind):
         return np.full(len(array), 1 if pa.types.is_int64(kind) else 4, np.int64)
-    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    lengths = to_numpy(pc.list_value_length(array))
     bounds = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     before = np.concatenate([[0], np.cumsum(_least_bytes(array.flatten()))])
     return np.asarray(np.diff(before[bounds]), np.int64)

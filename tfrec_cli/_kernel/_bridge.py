@@ -10,7 +10,16 @@ import pyarrow as pa
 
 import tfrec_cli._kernel._native as _native
 from tfrec_cli._kernel._reference import is_list
-from tfrec_cli._kernel.model import CsvDialect, CsvRows, Encoded, FeatureColumn, Scan
+from tfrec_cli._kernel.model import (
+    EXAMPLE_FACTS,
+    CsvDialect,
+    CsvRows,
+    Encoded,
+    ExampleSurvey,
+    FeatureColumn,
+    Scan,
+)
+from tfrec_cli.buffers import from_numpy
 
 _MANY_COLUMNS = 16
 _SMALL_BYTES = 64
@@ -33,6 +42,20 @@ def scan(buffer: Any) -> Scan:
     """The twin of `_reference.scan`."""
     ends, damage = _native.scan(buffer)
     return Scan(np.frombuffer(ends, np.int64), damage)
+
+
+def survey_examples(buffer: Any, ends: np.ndarray) -> ExampleSurvey:
+    """The twin of `_examples_reference.survey_examples`."""
+    found = _native.survey_examples(buffer, np.ascontiguousarray(ends, np.int64))
+    keys, facts, invalid, sequences, sequence = found
+    table = np.frombuffer(facts, EXAMPLE_FACTS)
+    return ExampleSurvey(keys, table, np.frombuffer(invalid, np.int64), sequences, sequence)
+
+
+def find_feature(buffer: Any, ends: np.ndarray, key: bytes) -> np.ndarray:
+    """The twin of `_examples_reference.find_feature`."""
+    found = _native.find_feature(buffer, np.ascontiguousarray(ends, np.int64), key)
+    return np.frombuffer(found, np.int64).reshape(-1, 3)
 
 
 def split_csv(buffer: Any, dialect: CsvDialect, final: bool) -> CsvRows:
@@ -63,7 +86,7 @@ def _is_scattered(columns: Sequence[FeatureColumn]) -> bool:
 
 def _gather(columns: Sequence[FeatureColumn], rows: np.ndarray) -> list[FeatureColumn]:
     """The columns with just these rows, one after the other."""
-    index = pa.array(rows)
+    index = from_numpy(rows)
     return [FeatureColumn(c.key, _large(c.array).take(index)) for c in columns]
 
 

@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfrec_cli.buffers import from_numpy, is_valid, to_numpy
+
 Offsets = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 _INT32_MAX = 2**31 - 1
@@ -41,10 +43,7 @@ def is_binary(kind: pa.DataType) -> bool:
 
 def valid(array: pa.Array) -> Mask:
     """Which slots hold a value."""
-    if not array.null_count:
-        return np.ones(len(array), bool)
-    mask: Mask = pc.is_valid(array).to_numpy(zero_copy_only=False)
-    return mask
+    return is_valid(array)
 
 
 def plain(array: pa.Array) -> pa.Array:
@@ -96,7 +95,7 @@ def _has_list_view(kind: pa.DataType) -> bool:
 
 def _decoded_runs(array: pa.Array) -> pa.Array:
     # Arrow decodes runs of few types only, but positions are one of them.
-    positions = pa.array(np.arange(len(array.values)))
+    positions = from_numpy(np.arange(len(array.values)))
     runs = pa.RunEndEncodedArray.from_arrays(array.run_ends, positions)
     sliced = runs.slice(array.offset, len(array))
     return spread(plain(array.values), pc.run_end_decode(sliced))
@@ -145,7 +144,7 @@ class Nested:
         """The same lists with only those leaf items that `mask` holds."""
         before = np.concatenate([[0], np.cumsum(mask)])
         offsets = (*self.offsets[:-1], before[self.offsets[-1]])
-        return replace(self, offsets=offsets, leaf=self.leaf.filter(pa.array(mask)))
+        return replace(self, offsets=offsets, leaf=self.leaf.filter(from_numpy(mask)))
 
 
 def composed(offsets: Sequence[Offsets]) -> Offsets:
@@ -163,7 +162,7 @@ def unnest(array: pa.Array, drop_nulls: bool = False) -> Nested:
     """
     if not is_list(array.type):
         has = valid(array)
-        leaf = array.filter(pa.array(has)) if array.null_count else array
+        leaf = array.filter(from_numpy(has)) if array.null_count else array
         return Nested(has, (_offsets(has),), leaf, np.empty(0, np.int64))
     nested = _one_level(array)
     holes = [nested.holes]
@@ -180,7 +179,7 @@ def unnest(array: pa.Array, drop_nulls: bool = False) -> Nested:
 
 
 def _one_level(array: pa.Array) -> Nested:
-    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    lengths = to_numpy(pc.list_value_length(array))
     return Nested(valid(array), (_offsets(lengths),), plain(array.flatten()), np.empty(0, np.int64))
 
 
@@ -194,8 +193,8 @@ def listed(offsets: Offsets, leaf: pa.Array, has: Mask) -> pa.Array:
     """A list array (large_list past 2^31 items); rows not in `has` are null."""
     large = offsets[-1] > _INT32_MAX
     kind = pa.LargeListArray if large else pa.ListArray
-    bounds = pa.array(offsets if large else offsets.astype(np.int32))
-    mask = None if has.all() else pa.array(~has)
+    bounds = from_numpy(offsets if large else offsets.astype(np.int32))
+    mask = None if has.all() else from_numpy(~has)
     return kind.from_arrays(bounds, leaf, mask=mask)
 
 
@@ -206,7 +205,7 @@ def fill(array: pa.Array, default: pa.Array) -> pa.Array:
     places = np.where(valid(array), np.arange(len(array)), len(array))
     if _longest(array, default) * len(array) > _INT32_MAX:
         array = _widened(array)
-    return pa.concat_arrays([array, pc.cast(default, array.type)]).take(pa.array(places))
+    return pa.concat_arrays([array, pc.cast(default, array.type)]).take(from_numpy(places))
 
 
 def spread(values: pa.Array, places: pa.Array) -> pa.Array:

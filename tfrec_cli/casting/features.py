@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfrec_cli._kernel.model import FeatureColumn
+from tfrec_cli.buffers import from_numpy, scalar, to_numpy
 from tfrec_cli.casting.arrays import Mask, Nested, fill, follow, is_list, is_text, unnest, valid
 from tfrec_cli.casting.labels import look_up
 from tfrec_cli.casting.lists import Built, build, constant, missing
@@ -74,7 +75,7 @@ def _scalar(array: pa.Array, feature: BoundFeature) -> Built:
         result = fill(result, leaf_of(feature, feature.missing.default))
     if len(values.left_out):
         left_out = _mask(values.left_out, len(result))
-        result = pc.if_else(pa.array(left_out), pa.scalar(None, result.type), result)
+        result = pc.if_else(from_numpy(left_out), scalar(None, result.type), result)
     faults = values.faults + _absent(result, feature, values.left_out)
     return Built((FeatureColumn(feature.key, result),), faults)
 
@@ -191,7 +192,7 @@ def _side_by_side(parts: list[pa.Array], rows: int, feature: BoundFeature) -> Ne
     offsets = np.concatenate([[0], np.cumsum(np.where(has, width, 0))])
     leaf = _interleaved(parts, gaps, feature)
     if not has.all():
-        leaf = leaf.filter(pa.array(np.repeat(has, width)))
+        leaf = leaf.filter(from_numpy(np.repeat(has, width)))
     return Nested(has, (offsets,), leaf, np.empty(0, np.int64))
 
 
@@ -201,10 +202,9 @@ def _interleaved(parts: list[pa.Array], gaps: Mask, feature: BoundFeature) -> pa
         # Wide offsets, so that many columns together cannot overflow them.
         joined = pa.concat_arrays([pc.cast(part, pa.large_binary()) for part in parts])
         order = np.arange(rows * width).reshape(width, rows).T.ravel()
-        return joined.take(pa.array(order))
+        return joined.take(from_numpy(order))
     dtype = np.int64 if feature.type == "int64" else np.float32
     table = np.empty((rows, width), dtype)
     for place, part in enumerate(parts):
-        filled = pc.fill_null(part, 0) if part.null_count else part
-        table[:, place] = filled.to_numpy(zero_copy_only=False)
-    return pa.array(table.ravel(), mask=gaps.ravel() if gaps.any() else None)
+        table[:, place] = to_numpy(part)
+    return from_numpy(table.ravel(), gaps.ravel() if gaps.any() else None)

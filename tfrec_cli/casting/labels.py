@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfrec_cli.buffers import from_numpy, from_values, scalar
 from tfrec_cli.casting.arrays import fill, is_text, valid
 from tfrec_cli.casting.literals import leaf_of
 from tfrec_cli.casting.values import SKIP, CastFault, Values, convert
@@ -31,7 +32,7 @@ def look_up(array: pa.Array, feature: BoundFeature, column: str | None) -> Value
     )
     if feature.text is not None and is_text(array.type):
         texts = null_declared(texts, feature.text)
-    places = pc.index_in(texts, value_set=pa.array(names, texts.type), skip_nulls=True)
+    places = pc.index_in(texts, value_set=from_values(names, texts.type), skip_nulls=True)
     unknown = np.flatnonzero(valid(texts) & ~valid(places))
     found = _numbered(places, feature)
     values = convert(found, replace(feature, labels=None, text=None), column).array
@@ -45,8 +46,8 @@ def look_up(array: pa.Array, feature: BoundFeature, column: str | None) -> Value
 
 def _numbered(places: pa.Array, feature: BoundFeature) -> pa.Array:
     if feature.type == "bytes":
-        return pa.array(feature.labels, pa.binary()).take(places)
-    return pc.add(pc.cast(places, pa.int64()), feature.first_label)
+        return from_values(feature.labels or (), pa.binary()).take(places)
+    return pc.add(pc.cast(places, pa.int64()), scalar(feature.first_label, pa.int64()))
 
 
 def _unknown(
@@ -55,7 +56,7 @@ def _unknown(
     names = feature.labels or ()
     hints: dict[str, str] = {}
     faults = []
-    for row, text in zip(places.tolist(), texts.take(pa.array(places)).to_pylist(), strict=True):
+    for row, text in zip(places.tolist(), texts.take(from_numpy(places)).to_pylist(), strict=True):
         if text not in hints:
             advice = f"Add it to the labels of {feature.key}, set `unknown` there, {SKIP}"
             hints[text] = did_you_mean(text, names).lstrip() or advice

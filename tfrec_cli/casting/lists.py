@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfrec_cli._kernel.model import FeatureColumn
+from tfrec_cli.buffers import from_numpy
 from tfrec_cli.casting.arrays import Mask, Nested, Offsets, composed, fill, listed, spread, valid
 from tfrec_cli.casting.literals import leaf_of, nested_of
 from tfrec_cli.casting.values import SKIP, CastFault
@@ -60,7 +61,7 @@ def constant(feature: BoundFeature, rows: int) -> tuple[FeatureColumn, ...]:
         )
     else:
         one = _columns(nested_of(feature, feature.constant), feature)
-    places = pa.array(np.zeros(rows, np.int64))
+    places = from_numpy(np.zeros(rows, np.int64))
     return tuple(FeatureColumn(c.key, spread(c.array, places)) for c in one)
 
 
@@ -138,4 +139,4 @@ def _levels(offsets: tuple[Offsets, ...], depth: int) -> tuple[Offsets, ...]:
 
 def _lengths(levels: tuple[Offsets, ...], level: int, has: Mask) -> pa.Array:
     """For each row the lengths of its lists at `level`."""
-    return listed(composed(levels[:level]), pa.array(np.diff(levels[level])), has)
+    return listed(composed(levels[:level]), from_numpy(np.diff(levels[level])), has)

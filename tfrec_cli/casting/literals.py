@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tfrec_cli.buffers import from_values
 from tfrec_cli.casting.arrays import Nested, unnest
 from tfrec_cli.schema.binding import BoundFeature
 
@@ -15,7 +16,7 @@ _TYPES = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.binary()}
 
 def leaf_of(feature: BoundFeature, value: Any) -> pa.Array:
     """One value of a feature, as an array of length one. Names of labels become numbers."""
-    return pa.array([_item(feature, value)], _TYPES[feature.type])
+    return from_values([_item(feature, value)], _TYPES[feature.type])
 
 
 def nested_of(feature: BoundFeature, value: Any) -> Nested:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfrec_cli.buffers import from_numpy, scalar, to_numpy
 from tfrec_cli.casting.arrays import is_binary, is_text, valid
 from tfrec_cli.casting.words import as_text, in_own_unit, is_time, out_of_years
 from tfrec_cli.schema.binding import BoundFeature, FeatureType
@@ -68,7 +69,7 @@ class _Asked:
 
     def faults(self, positions: Any, reason: str, hint: str) -> tuple[CastFault, ...]:
         """A fault for each position, with the value that stands there."""
-        found = as_text(self.array.take(pa.array(positions, pa.int64()))).to_pylist()
+        found = as_text(self.array.take(from_numpy(positions.astype(np.int64)))).to_pylist()
         at = zip(positions.tolist(), found, strict=True)
         return tuple(CastFault(row, self.column, value, reason, hint) for row, value in at)
 
@@ -108,7 +109,7 @@ def _to_int64(asked: _Asked) -> Values:
 def _text_to_int64(asked: _Asked) -> Values:
     rules = asked.feature.text or TextRules()
     parsed = parse_int64(asked.array, rules)
-    cells = asked.array.take(pa.array(parsed.bad))
+    cells = asked.array.take(from_numpy(parsed.bad))
     floats = valid(parse_float(cells, rules).values) if len(cells) else np.empty(0, bool)
     return Values(
         parsed.values,
@@ -124,26 +125,26 @@ _BEYOND_INT64 = "is beyond int64 (-2^63 to 2^63-1)"
 
 
 def _over_int64(array: pa.Array) -> Any:
-    return pc.greater(array, pa.scalar(2**63 - 1, pa.uint64()))
+    return pc.greater(array, scalar(2**63 - 1, pa.uint64()))
 
 
 def _where(asked: _Asked, wrong: Any, make: Callable[[pa.Array], pa.Array]) -> Values:
     """`make` of the array without the values that `wrong` says are beyond int64."""
-    places = np.flatnonzero(pc.fill_null(wrong, False).to_numpy(zero_copy_only=False))
+    places = np.flatnonzero(to_numpy(wrong))
     if not len(places):
         return Values(make(asked.array))
-    kept = pc.if_else(wrong, pa.scalar(None, asked.array.type), asked.array)
+    kept = pc.if_else(wrong, scalar(None, asked.array.type), asked.array)
     return Values(make(kept), asked.faults(places, _BEYOND_INT64, asked.ask("bytes")))
 
 
 def _float_to_int64(asked: _Asked) -> Values:
     has = valid(asked.array)
-    numbers = pc.fill_null(pc.cast(asked.array, pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+    numbers = to_numpy(pc.cast(asked.array, pa.float64()))
     whole = np.isfinite(numbers) & (np.floor(numbers) == numbers)
     within = whole & (numbers >= -(2.0**63)) & (numbers < 2.0**63)
     values = np.where(within, numbers, 0).astype(np.int64)
     return Values(
-        pa.array(values, mask=~(within & has)),
+        from_numpy(values, ~(within & has)),
         _sorted(
             asked.faults(np.flatnonzero(~whole), "is not an int64", asked.ask("float")),
             asked.faults(np.flatnonzero(whole & ~within), _BEYOND_INT64, asked.ask("float")),
@@ -184,8 +185,8 @@ def _to_float(asked: _Asked) -> Values:
     elif not (pa.types.is_boolean(kind) or pa.types.is_integer(kind)):
         return _unreadable(asked)
     whole = pc.cast(array, pa.uint8()) if pa.types.is_boolean(kind) else array
-    numbers = pc.fill_null(whole, 0).to_numpy(zero_copy_only=False).astype(np.float32)
-    return Values(pa.array(numbers, mask=~valid(array) if array.null_count else None))
+    numbers = to_numpy(whole).astype(np.float32)
+    return Values(from_numpy(numbers, ~valid(array) if array.null_count else None))
 
 
 _BEYOND_FLOAT = "is beyond float32 (about 3.4e38) and would become infinite"
@@ -206,13 +207,13 @@ def _parsed_floats(asked: _Asked, parsed: Parsed, other: str) -> Values:
 
 def _round(asked: _Asked) -> Values:
     rounded = pc.cast(asked.array, pa.float32(), safe=False)
-    infinite = pc.fill_null(pc.is_inf(rounded), False)
-    if pc.any(infinite).as_py():
-        made = pc.and_(infinite, pc.invert(pc.fill_null(pc.is_inf(asked.array), False)))
-        places = np.flatnonzero(made.to_numpy(zero_copy_only=False))
+    infinite = to_numpy(pc.is_inf(rounded))
+    if infinite.any():
+        made = infinite & ~to_numpy(pc.is_inf(asked.array))
+        places = np.flatnonzero(made)
         if len(places):
             hint = f"Mend or leave out such values, {SKIP}"
-            rounded = pc.if_else(made, pa.scalar(None, pa.float32()), rounded)
+            rounded = pc.if_else(from_numpy(made), scalar(None, pa.float32()), rounded)
             return Values(rounded, asked.faults(places, _BEYOND_FLOAT, hint))
     return Values(rounded)
 

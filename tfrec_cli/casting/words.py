@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfrec_cli.buffers import from_values, scalar, to_numpy
 from tfrec_cli.casting.arrays import is_binary, is_list, is_text
 
 _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -64,7 +65,7 @@ def as_text(array: pa.Array) -> pa.Array:
 
 def _by_value(array: pa.Array, make: Any) -> pa.Array:
     texts = [None if value is None else make(value) for value in array.to_pylist()]
-    return pa.array(texts, pa.string())
+    return from_values(texts, pa.string())
 
 
 def _decimal_text(array: pa.Array) -> pa.Array:
@@ -81,13 +82,12 @@ def _timestamp_text(array: pa.Array) -> pa.Array:
     texts = pc.replace_substring(naive, " ", "T", max_replacements=1)
     if array.type.tz is None:
         return texts
-    return pc.binary_join_element_wise(texts, pa.scalar("Z"), "")
+    return pc.binary_join_element_wise(texts, scalar("Z", pa.string()), "")
 
 
 def out_of_years(texts: pa.Array) -> npt.NDArray[np.int64]:
     """Positions of timestamps that Arrow could not spell."""
-    far = pc.fill_null(pc.starts_with(texts, "<"), False)
-    return np.flatnonzero(far.to_numpy(zero_copy_only=False))
+    return np.flatnonzero(to_numpy(pc.starts_with(texts, "<")))
 
 
 def _duration_text(value: int, ticks: int) -> str:

@@ -19,6 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfrec_cli.buffers import from_numpy, from_values, is_valid, scalar, to_numpy
+
 Positions = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
@@ -117,13 +119,6 @@ class _Bytes:
         return found
 
 
-def _valid(cells: pa.Array) -> Mask:
-    if not cells.null_count:
-        return np.ones(len(cells), bool)
-    valid: Mask = pc.is_valid(cells).to_numpy(zero_copy_only=False)
-    return valid
-
-
 def cast_plain(cells: pa.Array, rules: TextRules, to: pa.DataType) -> pa.Array | None:
     """The cells through Arrow's own cast to int64 or float64, None where that proves nothing.
 
@@ -153,7 +148,7 @@ def meanings(cells: pa.Array, rules: TextRules) -> npt.NDArray[np.uint8]:
         codes[_leading_zeros(raw)] = Meaning.TEXT
     else:
         codes = _number_codes(cells, raw, proven=True)
-    codes[~_valid(cells)] = Meaning.NULL
+    codes[~is_valid(cells)] = Meaning.NULL
     return codes
 
 
@@ -168,7 +163,7 @@ def read_block(cells: pa.Array, rules: TextRules) -> Block:
     if rules.null_words is not None:
         declared = is_in(texts, np.ones(len(cells), bool), declared_words(rules.null_words))
         codes[declared] = Meaning.NULL
-    codes[~_valid(cells)] = Meaning.NULL
+    codes[~is_valid(cells)] = Meaning.NULL
     return Block(texts, numbers, codes)
 
 
@@ -185,7 +180,7 @@ def trimmed(cells: pa.Array) -> pa.Array:
 def _canonical(texts: pa.Array, rules: TextRules) -> pa.Array:
     if rules.thousands is None and rules.decimal == ".":
         return texts
-    wrong = pa.scalar("x", texts.type)
+    wrong = scalar("x", texts.type)
     decimal = re.escape(rules.decimal)
     if rules.thousands is not None:
         mark = re.escape(rules.thousands)
@@ -263,14 +258,15 @@ def in_int64(digits: pa.Array, mask: Mask) -> Mask:
     """Which cells of `mask` (`-?` and digits, no leading zeros) are within int64."""
     fits = np.zeros(len(digits), bool)
     if mask.any():
-        chosen = digits.filter(pa.array(mask))
+        chosen = digits.filter(from_numpy(mask))
         negative = pc.starts_with(chosen, "-")
         length = pc.subtract(pc.binary_length(chosen), pc.cast(negative, pa.int32()))
+        most = scalar(_INT64_DIGITS, length.type)
         # Digit strings of equal length order as their numbers do.
-        low = pc.less_equal(chosen, pa.scalar(str(-(2**63)), chosen.type))
-        high = pc.less_equal(chosen, pa.scalar(str(2**63 - 1), chosen.type))
-        edge = pc.and_(pc.equal(length, _INT64_DIGITS), pc.if_else(negative, low, high))
-        fits[mask] = pc.or_(pc.less(length, _INT64_DIGITS), edge).to_numpy(zero_copy_only=False)
+        low = pc.less_equal(chosen, scalar(str(-(2**63)), chosen.type))
+        high = pc.less_equal(chosen, scalar(str(2**63 - 1), chosen.type))
+        edge = pc.and_(pc.equal(length, most), pc.if_else(negative, low, high))
+        fits[mask] = to_numpy(pc.or_(pc.less(length, most), edge))
     return fits
 
 
@@ -289,21 +285,20 @@ def _mark_words(
     if lenient:
         meanings.append((Meaning.WORD, _array(NULL_WORDS)))
     places = np.flatnonzero(open_cells)
-    chosen = texts.filter(pa.array(open_cells))
+    chosen = texts.filter(from_numpy(open_cells))
     for meaning, words in meanings:
         codes[places[_members(chosen, words)]] = meaning
 
 
 def _members(cells: pa.Array, words: pa.Array) -> Mask:
-    found: Mask = pc.is_in(cells, value_set=words.cast(cells.type)).to_numpy(zero_copy_only=False)
-    return found
+    return to_numpy(pc.is_in(cells, value_set=words.cast(cells.type)))
 
 
 def is_in(cells: pa.Array, mask: Mask, words: pa.Array) -> Mask:
     """Which cells of `mask` are among the words."""
     found = np.zeros(len(cells), bool)
     if mask.any():
-        found[mask] = _members(cells.filter(pa.array(mask)), words)
+        found[mask] = _members(cells.filter(from_numpy(mask)), words)
     return found
 
 
@@ -311,15 +306,15 @@ def matches(cells: pa.Array, mask: Mask, pattern: str) -> Mask:
     """Which cells of `mask` match the whole pattern."""
     found = np.zeros(len(cells), bool)
     if mask.any():
-        hits = pc.match_substring_regex(cells.filter(pa.array(mask)), rf"\A(?:{pattern})\z")
-        found[mask] = hits.fill_null(False).to_numpy(zero_copy_only=False)
+        hits = pc.match_substring_regex(cells.filter(from_numpy(mask)), rf"\A(?:{pattern})\z")
+        found[mask] = to_numpy(hits)
     return found
 
 
 def fill(values: npt.NDArray[Any], mask: Mask, texts: pa.Array, to: pa.DataType) -> None:
     """Put the numbers of the cells of `mask`, proven to be such, into `values`."""
     if mask.any():
-        values[mask] = pc.cast(texts.filter(pa.array(mask)), to).to_numpy(zero_copy_only=False)
+        values[mask] = to_numpy(pc.cast(texts.filter(from_numpy(mask)), to))
 
 
 def out_of_range(values: npt.NDArray[np.float64]) -> Mask:
@@ -331,7 +326,7 @@ def out_of_range(values: npt.NDArray[np.float64]) -> Mask:
 
 @cache
 def _array(words: tuple[str, ...]) -> pa.Array:
-    return pa.array(words, pa.string())
+    return from_values(words, pa.string())
 
 
 @cache

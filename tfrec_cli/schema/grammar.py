@@ -43,6 +43,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfrec_cli.buffers import from_numpy, scalar, to_numpy
 from tfrec_cli.errors import shorten
 from tfrec_cli.schema import cells as reading
 from tfrec_cli.schema.cells import NOWHERE, Meaning, Positions, TextRules
@@ -225,10 +226,10 @@ def parse_int64(cells: pa.Array, rules: TextRules) -> Parsed:
         values[found], known = value, known | found
     odd &= ~known
     integers = reading.matches(block.numbers, odd, reading.INTEGER_PATTERN)
-    texts = _bare_integers(block.numbers.filter(pa.array(integers)))
+    texts = _bare_integers(block.numbers.filter(from_numpy(integers)))
     fits = reading.in_int64(texts, np.ones(len(texts), bool))
     places = np.flatnonzero(integers)
-    values[places[fits]] = pc.cast(texts.filter(pa.array(fits)), pa.int64()).to_numpy()
+    values[places[fits]] = to_numpy(pc.cast(texts.filter(from_numpy(fits)), pa.int64()))
     known[places[fits]] = True
     return _parsed(values, known, odd & ~integers, integers & ~known)
 
@@ -242,7 +243,7 @@ def _bare_integers(texts: pa.Array) -> pa.Array:
 def parse_float(cells: pa.Array, rules: TextRules) -> Parsed:
     """Text cells (string or large_string) read as float64, all within the range of float32."""
     plain = reading.cast_plain(cells, rules, pa.float64())
-    if plain is not None and not reading.out_of_range(plain.to_numpy(zero_copy_only=False)).any():
+    if plain is not None and not reading.out_of_range(to_numpy(plain)).any():
         return Parsed(plain, NOWHERE, NOWHERE)
     block = reading.read_block(cells, rules)
     values = np.zeros(len(cells), np.float64)
@@ -268,7 +269,7 @@ def null_declared(cells: pa.Array, rules: TextRules) -> pa.Array:
     declared = reading.is_in(
         reading.trimmed(cells), np.ones(len(cells), bool), reading.declared_words(rules.null_words)
     )
-    return pc.if_else(pa.array(declared), pa.scalar(None, cells.type), cells)
+    return pc.if_else(from_numpy(declared), scalar(None, cells.type), cells)
 
 
 def null_missing(cells: pa.Array, rules: TextRules, numbers: bool) -> pa.Array:
@@ -282,11 +283,11 @@ def null_missing(cells: pa.Array, rules: TextRules, numbers: bool) -> pa.Array:
     missing = reading.is_in(
         reading.trimmed(cells), np.ones(len(cells), bool), reading.declared_words((*words, ""))
     )
-    return pc.if_else(pa.array(missing), pa.scalar(None, cells.type), cells)
+    return pc.if_else(from_numpy(missing), scalar(None, cells.type), cells)
 
 
 def _parsed(
     values: npt.NDArray[Any], known: reading.Mask, bad: reading.Mask, beyond: reading.Mask
 ) -> Parsed:
-    array = pa.array(values, mask=~known)
+    array = from_numpy(values, ~known)
     return Parsed(array, np.flatnonzero(bad), np.flatnonzero(beyond))

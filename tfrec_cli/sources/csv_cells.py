@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from tfrec_cli._kernel import CsvDialect, CsvRows, split_csv
+from tfrec_cli.buffers import from_numpy, from_values, is_valid
 from tfrec_cli.sources.base import Fault
 from tfrec_cli.sources.csv_layout import Layout
 from tfrec_cli.sources.csv_rows import split_row
@@ -60,7 +61,7 @@ def read_cells(
     faults |= {row: _ragged_fault(count, layout) for row, count in raw.ragged.items()}
     if layout.tail:
         tail = raw.columns.pop()
-        for row in np.flatnonzero(tail.is_valid().to_numpy(zero_copy_only=False)).tolist():
+        for row in np.flatnonzero(is_valid(tail)).tolist():
             faults.setdefault(row, _ragged_fault(layout.width, layout))
     columns = []
     for name, column in zip(wanted, raw.columns, strict=True):
@@ -102,7 +103,7 @@ def _spread(columns: list[pa.Array], place: np.ndarray, count: int) -> list[pa.A
     source = np.zeros(count, np.int64)
     lost = np.ones(count, bool)
     source[place], lost[place] = np.arange(len(place)), False
-    indices = pa.array(source, mask=lost)
+    indices = from_numpy(source, lost)
     return [column.take(indices) for column in columns]
 
 
@@ -200,7 +201,7 @@ def _parse_options(dialect: CsvDialect, handler: _RaggedRows | None) -> pa_csv.P
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     if column.num_chunks == 1:
         return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else from_values([], column.type)
 
 
 def _by_rule(
@@ -217,7 +218,7 @@ def _by_rule(
         sound = len(cells) == layout.width and row not in stray
         for column, index in zip(values, indices, strict=True):
             column.append(_value(cells[index], quoted_empty) if sound else None)
-    return _Raw([pa.array(column, pa.binary()) for column in values], ragged)
+    return _Raw([from_values(column, pa.binary()) for column in values], ragged)
 
 
 def _value(cell: tuple[bytes, bool], quoted_empty: bool) -> bytes | None:
@@ -240,7 +241,7 @@ def _as_text(column: pa.Array, name: str) -> tuple[pa.Array, dict[int, Fault]]:
             escaped = cell.decode("utf-8", "backslashreplace")
             faults[row] = _encoding_fault(name, escaped, cell[error.start], error.start + 1)
             texts.append(escaped)
-    return pa.array(texts, pa.string()), faults
+    return from_values(texts, pa.string()), faults
 
 
 def _encoding_fault(name: str, escaped: str, byte: int, place: int) -> Fault:

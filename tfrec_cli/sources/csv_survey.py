@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
+from tfrec_cli.buffers import from_numpy
 from tfrec_cli.errors import SourceError
 from tfrec_cli.schema.grammar import Cell, KindFacts, Meaning, classify
 from tfrec_cli.sources.base import Fingerprint, Needs, Partition
@@ -166,7 +167,7 @@ class _Learner:
         broken = [fault.row for fault in table.faults if fault.column is None]
         if broken:
             sound = np.delete(np.arange(len(lines)), broken)
-            lines, columns = lines[sound], tuple(c.take(pa.array(sound)) for c in columns)
+            lines, columns = lines[sound], tuple(c.take(from_numpy(sound)) for c in columns)
         named = zip(self.layout.names, columns, strict=True)
         return {name: self._column(name, cells, lines) for name, cells in named}
 

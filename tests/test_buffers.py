@@ -1,0 +1,69 @@
+"""Arrow arrays from NumPy and Python values, and back, are those that pyarrow itself makes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfrec_cli.buffers import from_numpy, from_values, is_valid, scalar, to_numpy
+
+INTEGERS = st.integers(-(2**63), 2**63 - 1)
+KINDS = {
+    pa.int64(): INTEGERS,
+    pa.int32(): st.integers(-(2**31), 2**31 - 1),
+    pa.uint64(): st.integers(0, 2**64 - 1),
+    pa.float64(): st.floats(allow_nan=False),
+    pa.float32(): st.floats(allow_nan=False, width=32),
+    pa.string(): st.text(st.characters(codec="utf-8")),
+    pa.large_string(): st.text(st.characters(codec="utf-8")),
+    pa.binary(): st.binary(),
+    pa.large_binary(): st.binary(),
+}
+NUMBERS = [kind for kind in KINDS if pa.types.is_primitive(kind)]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@given(data=st.data())
+def test_values_become_the_array_pyarrow_makes(kind: pa.DataType, data: st.DataObject) -> None:
+    values = data.draw(st.lists(st.none() | KINDS[kind]))
+    made = from_values(values, kind)
+    made.validate(full=True)
+    assert made.equals(pa.array(values, kind))
+    if values:
+        assert scalar(values[0], kind).equals(pa.scalar(values[0], kind))
+
+
+@pytest.mark.parametrize("kind", [*NUMBERS, pa.bool_()], ids=str)
+@given(data=st.data())
+def test_numbers_come_back_with_zero_for_null(kind: pa.DataType, data: st.DataObject) -> None:
+    each = st.booleans() if kind == pa.bool_() else KINDS[kind]
+    values = data.draw(st.lists(st.none() | each, max_size=40))
+    start = data.draw(st.integers(0, len(values)))
+    array = pa.array(values, kind).slice(start)
+    expected = [0 if value is None else value for value in values[start:]]
+    assert to_numpy(array).tolist() == expected
+    assert is_valid(array).tolist() == [value is not None for value in values[start:]]
+
+
+@given(values=st.lists(st.tuples(INTEGERS, st.booleans())))
+def test_numpy_arrays_and_masks_become_arrow_arrays(values: list[tuple[int, bool]]) -> None:
+    numbers = np.array([number for number, _ in values], np.int64)
+    nulls = np.array([null for _, null in values], bool)
+    for array in (numbers, numbers.astype(np.float32), numbers % 3 == 0, numbers[::-1]):
+        assert from_numpy(array).equals(pa.array(array))
+        assert from_numpy(array, nulls).equals(pa.array(array, mask=nulls))
+
+
+def test_arrays_of_nulls_only_and_of_no_buffers_have_no_value() -> None:
+    for array in (pa.nulls(3), pa.nulls(3, pa.int64()), pa.nulls(3, pa.string())):
+        assert not is_valid(array).any()
+    assert to_numpy(pa.nulls(3, pa.float32())).tolist() == [0, 0, 0]
+    assert to_numpy(pa.array([], pa.bool_())).tolist() == []
+
+
+def test_a_number_that_the_type_cannot_hold_is_refused() -> None:
+    with pytest.raises(OverflowError):
+        from_values([2**63], pa.int64())
