@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from types import FrameType
 from typing import Any, NoReturn
@@ -48,6 +49,9 @@ for command in (convert.command, schema.command, loader.command, sources.command
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run `tfrec` and exit: 0 done, 1 failed, 2 wrong usage, 3 damage, 130/143 interrupted."""
     signal.signal(signal.SIGTERM, _terminate)
+    if not sys.warnoptions:
+        # Warnings of libraries are for programmers; users get notices and errors.
+        warnings.simplefilter("ignore")
     state = {"debug": False}
     try:
         result = cli.main(args=args, prog_name="tfrec", standalone_mode=False, obj=state)
