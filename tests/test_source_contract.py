@@ -21,6 +21,7 @@ from PIL import Image
 
 from tfrec_cli.errors import SourceError
 from tfrec_cli.sources.base import Needs, Source, SourceBatch, Survey
+from tfrec_cli.sources.boxes import BoxesSource
 from tfrec_cli.sources.csv import CsvSource
 from tfrec_cli.sources.images import ImagesSource
 from tfrec_cli.sources.parquet import ParquetSource
@@ -78,6 +79,19 @@ def write_images(folder: Path, files: Sequence[Sequence[Row]]) -> list[Any]:
     return [str(folder)]
 
 
+def write_boxes(folder: Path, files: Sequence[Sequence[Row]]) -> list[Any]:
+    out = BytesIO()
+    Image.new("RGB", (2, 3)).save(out, "PNG")
+    for number, rows in enumerate(files):
+        with open(folder / f"{number}.csv", "w", newline="", encoding="utf-8") as table:
+            writer = csv.writer(table)
+            writer.writerow(["filename", "class", "xmin", "ymin", "xmax", "ymax"])
+            for row in rows:
+                (folder / f"{row['id']}").write_bytes(out.getvalue())
+                writer.writerows([[row["id"], row["note"], 0, 0, x, 3] for x in (1, 2)])
+    return sorted(map(str, folder.glob("*.csv")))
+
+
 def give_tables(folder: Path, files: Sequence[Sequence[Row]]) -> list[Any]:
     return [arrow(rows) for rows in files]
 
@@ -120,7 +134,10 @@ TABLES = {
     "reader": Kind(TableSource, give_readers),
     "jsonlines": Kind(plugin_source(), write_jsonlines),
 }
-KINDS = TABLES | {"images": Kind(ImagesSource, write_images, "image/filename")}
+KINDS = TABLES | {
+    "images": Kind(ImagesSource, write_images, "image/filename"),
+    "boxes": Kind(BoxesSource, write_boxes, "image/filename"),
+}
 
 every = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 every_table = pytest.mark.parametrize("kind", TABLES.values(), ids=TABLES.keys())

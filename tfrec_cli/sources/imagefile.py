@@ -7,15 +7,59 @@ The first bytes of each format are those that its specification fixes. JPEG's mu
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
 # Pixels that a full check decodes at most: a small file can declare a picture that fills memory.
 MOST_PIXELS = 2 * 89_478_485
+# The first bytes that tell the format.
+HEAD = 32
 
 
 class BadImage(Exception):
     """Why an image cannot be used, as the end of a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFile:
+    """A file's bytes, its format and its size as (width, height) in pixels.
+
+    fault: why it is no image, as the end of a sentence; the rest is empty then.
+    """
+
+    data: bytes = b""
+    format: str | None = None
+    size: tuple[int, int] | None = None
+    fault: str = ""
+
+
+def read_image(path: str, full: bool) -> ImageFile:
+    """Read the image at `path` and check its header, with `full` every pixel."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        return ImageFile(fault=f"cannot be read ({error.strerror or error})")
+    if not data:
+        return ImageFile(fault="is empty (0 bytes), not an image")
+    format = image_format(data[:HEAD])
+    if format is None:
+        return ImageFile(fault=f"is not an image of a known format: it begins with {data[:8]!r}")
+    try:
+        size = check_image(data, format) if full else image_size(data, format)
+    except BadImage as error:
+        return ImageFile(fault=f"is not a whole {format} image: {error}")
+    return ImageFile(data, format, size)
+
+
+def sniff_image(path: str) -> str | None:
+    """The format that the first bytes of the file at `path` tell; None where they do not."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return image_format(file.read(HEAD))
+    except OSError:
+        return None
 
 
 def silence_pillow() -> None:

@@ -40,11 +40,10 @@ from tfrec_cli.sources.base import (
 )
 from tfrec_cli.sources.files import counted, display, some
 from tfrec_cli.sources.imagefile import (
-    BadImage,
-    check_image,
-    image_format,
-    image_size,
+    ImageFile,
+    read_image,
     silence_pillow,
+    sniff_image,
 )
 from tfrec_cli.sources.imagetree import IMAGE_SUFFIXES, ImageTree, class_names, plant
 from tfrec_cli.sources.imagetree import notices as tree_notices
@@ -52,8 +51,7 @@ from tfrec_cli.sources.imagetree import notices as tree_notices
 T = TypeVar("T")
 R = TypeVar("R")
 TENSORFLOW_READS = ("jpeg", "png", "gif", "bmp")
-_HEAD = 32
-_READERS = 4
+READERS = 4
 _TYPES = {
     "image/encoded": pa.binary(),
     "image/format": pa.string(),
@@ -94,10 +92,7 @@ class ImageFiles:
 class _Image:
     path: str
     group: str | None
-    data: bytes = b""
-    format: str | None = None
-    size: tuple[int, int] | None = None
-    fault: str = ""
+    file: ImageFile
 
 
 class ImagesSource:
@@ -136,7 +131,7 @@ class ImagesSource:
             ),
             partitions=tuple(self._partitions(trees, text)),
             fingerprints=tuple(files),
-            notices=(*tree_notices(trees, names), *_format_notices(files, needs)),
+            notices=(*tree_notices(trees, names), *format_notices(files, needs)),
             options=self.options.model_dump(),
             labels=(LabelHint("image/class/label", "image/class/text", names),) if names else (),
         )
@@ -165,20 +160,20 @@ class ImagesSource:
         row = partition.first_row
         full = self.options.check == "full"
         silence_pillow()
-        with ThreadPoolExecutor(min(_READERS, len(detail.paths))) as pool:
-            for first, last in _cuts(detail.sizes, self.batch_bytes, len(detail.sizes)):
+        with ThreadPoolExecutor(min(READERS, len(detail.paths))) as pool:
+            for first, last in cuts(detail.sizes, self.batch_bytes, len(detail.sizes)):
                 pairs = list(zip(detail.paths, detail.classes, strict=True))[first:last]
-                images = _in_portions(pool, lambda pair: _load(*pair, full), pairs)
+                images = in_portions(pool, lambda pair: _load(*pair, full), pairs)
                 yield _batch(images, columns, detail.names, Origin(display(partition.file), row))
                 row += len(images)
 
 
 def _runs(images: list[Any], size: int, count: int) -> Iterator[list[Any]]:
-    for first, last in _cuts([image.file.size for image in images], size, count):
+    for first, last in cuts([image.file.size for image in images], size, count):
         yield images[first:last]
 
 
-def _cuts(sizes: Sequence[int], most: int, count: int) -> Iterator[tuple[int, int]]:
+def cuts(sizes: Sequence[int], most: int, count: int) -> Iterator[tuple[int, int]]:
     """Neighbours together, up to `most` bytes and `count` of them, at least one."""
     first, held = 0, 0
     for at, size in enumerate(sizes):
@@ -190,7 +185,7 @@ def _cuts(sizes: Sequence[int], most: int, count: int) -> Iterator[tuple[int, in
         yield first, len(sizes)
 
 
-def _in_portions(pool: ThreadPoolExecutor, work: Callable[[T], R], items: list[T]) -> list[R]:
+def in_portions(pool: ThreadPoolExecutor, work: Callable[[T], R], items: list[T]) -> list[R]:
     """`work` for each item, many at a time: handing over one costs more than a small file."""
     size = 1 + len(items) // 32
     portions = [items[at : at + size] for at in range(0, len(items), size)]
@@ -199,32 +194,17 @@ def _in_portions(pool: ThreadPoolExecutor, work: Callable[[T], R], items: list[T
 
 
 def _load(path: str, group: str | None, full: bool) -> _Image:
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        return _Image(path, group, fault=f"cannot be read ({error.strerror or error})")
-    if not data:
-        return _Image(path, group, fault="is empty (0 bytes), not an image")
-    format = image_format(data[:_HEAD])
-    if format is None:
-        known = f"is not an image of a known format: it begins with {data[:8]!r}"
-        return _Image(path, group, fault=known)
-    try:
-        size = check_image(data, format) if full else image_size(data, format)
-    except BadImage as error:
-        return _Image(path, group, fault=f"is not a whole {format} image: {error}")
-    return _Image(path, group, data, format, size)
+    return _Image(path, group, read_image(path, full))
 
 
 def _batch(
     images: list[_Image], columns: Sequence[str], names: pa.DataType, origin: Origin
 ) -> SourceBatch:
     cells = {
-        "image/encoded": [i.data for i in images],
-        "image/format": [i.format for i in images],
-        "image/height": [i.size and i.size[1] for i in images],
-        "image/width": [i.size and i.size[0] for i in images],
+        "image/encoded": [i.file.data for i in images],
+        "image/format": [i.file.format for i in images],
+        "image/height": [i.file.size and i.file.size[1] for i in images],
+        "image/width": [i.file.size and i.file.size[0] for i in images],
         "image/filename": [os.fsencode(os.path.basename(i.path)) for i in images],
         "image/class/text": [i.group for i in images],
     }
@@ -235,7 +215,9 @@ def _batch(
         data = pa.RecordBatch.from_struct_array(pa.array([{}] * len(images), pa.struct([])))
     hint = "Replace or remove it, or leave such files out with --on-error skip."
     faults = tuple(
-        Fault(row, None, None, image.fault, hint) for row, image in enumerate(images) if image.fault
+        Fault(row, None, None, image.file.fault, hint)
+        for row, image in enumerate(images)
+        if image.file.fault
     )
     files = [display(image.path) for image in images]
     return SourceBatch(data, Origin(origin.file, origin.first_row, files=files), faults)
@@ -249,11 +231,14 @@ def _is_utf8(path: str) -> bool:
     return True
 
 
-def _format_notices(files: Sequence[Fingerprint], needs: Needs) -> Iterator[str]:
+def format_notices(files: Sequence[Fingerprint], needs: Needs) -> Iterator[str]:
+    """Lines on formats that TensorFlow cannot decode, and with `needs.types`, which reads the
+    first bytes of each file, on endings that say another format.
+    """
     paths = [file.path for file in files]
     if needs.types:
         with ThreadPoolExecutor(max(1, needs.jobs) * 2) as pool:
-            formats = _in_portions(pool, _sniff, paths)
+            formats = in_portions(pool, sniff_image, paths)
         wrong = [
             p for p, f in zip(paths, formats, strict=True) if f and f != (_format_by_name(p) or f)
         ]
@@ -270,14 +255,6 @@ def _format_notices(files: Sequence[Fingerprint], needs: Needs) -> Iterator[str]
             f"{counted(len(found), 'image')} of format {format}, which tf.io.decode_image does "
             f"not read: {some(found)}"
         )
-
-
-def _sniff(path: str) -> str | None:
-    try:
-        with open(path, "rb", buffering=0) as file:
-            return image_format(file.read(_HEAD))
-    except OSError:
-        return None
 
 
 def _format_by_name(path: str) -> str | None:

@@ -229,8 +229,8 @@ def notices(trees: Sequence[ImageTree], names: Sequence[str]) -> Iterator[str]:
     if empty:
         listed = ", ".join(f"{name} ({names.index(name)})" for name in empty)
         yield f"{counted(len(empty), 'class')} without an image, keeping the number: {listed}"
-    for alike in _alike(names):
-        yield f"the classes {', '.join(alike)} differ in the case or form of letters only"
+    for group in alike(names):
+        yield f"the classes {', '.join(group)} differ in the case or form of letters only"
     splits = sorted({split for split, _ in seen if split is not None})
     for split in splits:
         lacking = [n for n in names if n not in empty and (split, n) not in seen]
@@ -240,8 +240,9 @@ def notices(trees: Sequence[ImageTree], names: Sequence[str]) -> Iterator[str]:
             )
 
 
-def _alike(names: Sequence[str]) -> list[list[str]]:
+def alike(names: Sequence[str]) -> list[list[str]]:
+    """The names that differ in the case or form of letters, or in blanks around, only."""
     found: dict[str, list[str]] = {}
     for name in names:
         found.setdefault(unicodedata.normalize("NFKC", name).casefold().strip(), []).append(name)
-    return [alike for alike in found.values() if len(alike) > 1]
+    return [group for group in found.values() if len(group) > 1]

@@ -41,6 +41,7 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
         *(".webp", ".tif", ".tiff", ".avif", ".heic", ".heif", ".jp2", ".jxl"),
     ),
     "table": (),
+    "boxes": (),
 }
 
 
