@@ -50,13 +50,16 @@ def fit_boxes(rows: pa.RecordBatch, sizes: Floats, options: BoxSettings) -> Fit:
     whole = np.asarray(~np.isnan(given).any(axis=1) & ~np.isnan(sizes).any(axis=1))
     with np.errstate(over="ignore"):
         parts = given if options.relative else given / both
-        beyond = np.asarray((parts * both < -SLACK) | ((parts - 1) * both > SLACK))
+        pixels = given * both if options.relative else given
+    beyond = np.asarray((pixels < -SLACK) | (pixels > both + SLACK))
     beyond &= whole[:, None]
     edges = np.clip(np.nan_to_num(parts), 0, 1).astype(np.float32)
     flat = np.asarray((edges[:, :2] >= edges[:, 2:]).any(axis=1)) & whole
     if options.bad_box == "error":
         wrong = beyond.any(axis=1) | flat
-        faults = tuple(_fault(row, given[row], sizes[row], options) for row in _rows(wrong))
+        faults = tuple(
+            _fault(row, given[row], beyond[row], sizes[row], options) for row in _rows(wrong)
+        )
         nothing = np.zeros(len(whole), bool)
         return Fit(whole & ~wrong, edges, nothing, nothing, faults)
     outside = np.asarray(beyond.any(axis=1))
@@ -93,25 +96,23 @@ def _rows(mask: Mask) -> list[int]:
     return found
 
 
-def _fault(row: int, box: Floats, size: Floats, options: BoxSettings) -> Fault:
-    """What is wrong with one box, that has no area or lies outside of its picture."""
+def _fault(row: int, box: Floats, beyond: Mask, size: Floats, options: BoxSettings) -> Fault:
+    """What is wrong with one box, that has no area or reaches out of its picture."""
     for axis, (low, high) in enumerate((("xmin", "xmax"), ("ymin", "ymax"))):
         if box[axis] >= box[axis + 2]:
             other = f"{options.column(high)} {_shown(box[axis + 2])}"
             order = "equals" if box[axis] == box[axis + 2] else "is greater than"
             reason = f"{order} {other}, so the box has no area"
             return _said(row, low, box[axis], reason, options)
-    limits = np.ones(2) if options.relative else size
-    slack = SLACK / size if options.relative else np.full(2, SLACK)
-    for edge, name in enumerate(EDGES):
-        limit, axis = limits[edge % 2], edge % 2
-        if not -slack[axis] <= box[edge] <= limit + slack[axis]:
-            what = ("wide", "high")[axis]
-            side = "negative" if box[edge] < 0 else f"beyond {_shown(limit)}"
-            picture = f"its picture, which is {_shown(size[axis])} pixels {what}"
-            return _said(row, name, box[edge], f"is {side}, outside of {picture}", options)
-    reason = "begins a box without area within its picture"
-    return _said(row, "xmin", box[0], reason, options)
+    if not beyond.any():
+        reason = "begins a box without area within its picture"
+        return _said(row, "xmin", box[0], reason, options)
+    edge = int(np.argmax(beyond))
+    axis = edge % 2
+    limit = 1 if options.relative else size[axis]
+    side = "is negative" if box[edge] < 0 else f"is beyond {_shown(limit)}"
+    what = f"{side}, outside of its picture, which is {_shown(size[axis])} pixels"
+    return _said(row, EDGES[edge], box[edge], f"{what} {('wide', 'high')[axis]}", options)
 
 
 def _said(row: int, role: str, value: Any, reason: str, options: BoxSettings) -> Fault:

@@ -101,7 +101,7 @@ def some(paths: Iterable[str], limit: int = 3) -> str:
 
 def counted(number: int, noun: str) -> str:
     """`1 file`, `3 files`, `2 classes`."""
-    plural = noun + ("es" if noun.endswith("s") else "s")
+    plural = noun + ("es" if noun.endswith(("s", "x")) else "s")
     return f"{number:,} {noun if number == 1 else plural}"
 
 
