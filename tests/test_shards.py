@@ -72,6 +72,25 @@ def test_standard_output_is_left_open():
     assert (shard.name, shard.bytes) == ("-", len(stream.getvalue()))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("records", [0, 2])
+def test_a_stream_ends_once(tmp_path, kind, records):
+    """TensorFlow reads nothing behind a ZLIB stream or an empty GZIP member."""
+    stream = io.BytesIO()
+    with ShardWriter(stream, Compression(kind)) as writer:
+        for record in many(records, 80):
+            writer.write(frame(record), 1)
+        shard = writer.close()
+        assert writer.close() == shard
+    (tmp_path / "s").write_bytes(stream.getvalue())
+    assert list(read_records(tmp_path / "s")) == many(records, 80)
+    with ShardWriter(tmp_path / "t", Compression(kind)) as writer:
+        for record in many(records, 80):
+            writer.write(frame(record), 1)
+    assert stream.getvalue() == (tmp_path / "t").read_bytes()
+    assert shard.bytes == len(stream.getvalue())
+
+
 def test_a_closed_pipe_is_told_as_such():
     read, write = os.pipe()
     os.close(read)

@@ -57,6 +57,7 @@ class ShardWriter:
         self._pending: deque[Future[Block]] = deque()
         self._records = self._bytes = self._crc = 0
         self._started = False
+        self._shard: Shard | None = None
 
     def write(self, data: Buffer, records: int) -> None:
         """Append `data`, the frames of `records` records (any part of a frame may be in any call).
@@ -79,7 +80,9 @@ class ShardWriter:
         self._buffer += view
 
     def close(self) -> Shard:
-        """Finish the file, and say what is in it."""
+        """Finish the file, and say what is in it. Again, it only says so."""
+        if self._shard is not None:
+            return self._shard
         self._flush(1)
         self._drain(0)
         self._put(self._container.finish())
@@ -90,7 +93,8 @@ class ShardWriter:
                 self._file.flush()
                 if self._sync:
                     os.fsync(self._file.fileno())
-        return Shard(self._name, self._records, self._bytes, self._crc)
+        self._shard = Shard(self._name, self._records, self._bytes, self._crc)
+        return self._shard
 
     def abort(self) -> None:
         """Give up: no more is compressed or written."""
@@ -111,7 +115,7 @@ class ShardWriter:
     ) -> None:
         if kind is not None:
             self.abort()
-        elif not self._file.closed:
+        else:
             self.close()
 
     def _flush(self, least: int) -> None:
