@@ -175,6 +175,22 @@ def test_the_saved_schema_gives_the_same_bytes(folder: Path) -> None:
     assert again.records == 2
 
 
+def test_a_class_that_the_schema_lacks_is_told_with_its_line(folder: Path) -> None:
+    table("p.jpg,100,50,ant,1,1,2,2", "q.png,100,50,ant,1,1,2,2")
+    convert("boxes.csv", "imgs")
+    table(
+        "p.jpg,,,ant,1,1,2,2", "q.png,,,ant,1,1,2,2", "q.png,,,bee,1,1,2,2", "p.jpg,,,ant,3,3,4,4"
+    )
+    with pytest.raises(CellError, match=r'boxes\.csv, line 4, .*"bee" is not a label.*\(1 row\)'):
+        convert("boxes.csv", "imgs", dest="more", schema="out/schema.yaml")
+
+
+def test_the_choice_of_the_source_is_suggested(folder: Path) -> None:
+    table("p.jpg,100,50,ant,1,1,2,2")
+    with pytest.raises(SourceError, match=r"several kinds: .*choose by --source \(boxes, where"):
+        open_source(["boxes.csv", "imgs"])
+
+
 def test_numbers_as_classes_are_sorted_as_numbers(folder: Path) -> None:
     table("p.jpg,100,50,10,1,1,2,2", "p.jpg,100,50,9,1,1,2,2")
     _, found = survey("boxes.csv", "imgs")

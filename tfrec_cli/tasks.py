@@ -179,7 +179,8 @@ def _plain(column: str | None) -> str | None:
 
 
 def _reject(origin: Origin, fault: Fault) -> Reject:
-    return Reject(origin.locate(fault.row), fault.column, fault.value, fault.reason, fault.hint)
+    where = origin.locate(fault.row, fault.column, fault.value)
+    return Reject(where, fault.column, fault.value, fault.reason, fault.hint)
 
 
 def _kept(rows: int, faults: tuple[Fault, ...]) -> np.ndarray | None:

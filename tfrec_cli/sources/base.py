@@ -138,32 +138,33 @@ class Origin:
     first_row: number of the batch's first row within `file`, from 0.
     lines: called only for error messages; gives the line (from 1) of each row of the batch.
     files: the file of each row, where a row is a file of its own (images).
-    places: the place of each row, where a row is made of several places; before all the others.
+    place: where a row is made of several places: gives that of a value, from the row, its column
+        and the value as text; before all the others.
     """
 
     file: str
     first_row: int
     lines: Callable[[], Sequence[int]] | None = None
     files: Sequence[str] | None = None
-    places: Sequence[Location] | None = None
+    place: Callable[[int, str | None, str | None], Location] | None = None
 
     def after(self, rows: int) -> Origin:
         """The origin of the batch without its first `rows` rows."""
         if not rows:
             return self
-        lines = self.lines
+        lines, place = self.lines, self.place
         return Origin(
             self.file,
             self.first_row + rows,
             None if lines is None else lambda: lines()[rows:],
             None if self.files is None else self.files[rows:],
-            None if self.places is None else self.places[rows:],
+            None if place is None else lambda row, *cell: place(row + rows, *cell),
         )
 
-    def locate(self, row: int) -> Location:
-        """The place of the batch's row `row`, counted from 0."""
-        if self.places is not None:
-            return self.places[row]
+    def locate(self, row: int, column: str | None = None, value: str | None = None) -> Location:
+        """The place of the batch's row `row`, counted from 0; of `value` in `column`, if given."""
+        if self.place is not None:
+            return self.place(row, column, value)
         if self.files is not None:
             return Location(self.files[row])
         line = None if self.lines is None else int(self.lines()[row])

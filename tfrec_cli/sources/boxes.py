@@ -27,6 +27,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from itertools import groupby
 from typing import Any, ClassVar
@@ -139,7 +140,8 @@ class BoxesSource:
             for first, last in cuts(detail.sizes, self.batch_bytes, len(detail.names)):
                 batch = _Batch.of(detail.part(first, last), self.options, pool)
                 faults = batch.faults(self.options)
-                origin = Origin(display(partition.file), row, places=batch.places(faults))
+                place = partial(batch.place, faults)
+                origin = Origin(display(partition.file), row, place=place)
                 told = tuple(
                     replace(fault, row=picture) for picture, fault in sorted(faults.items())
                 )
@@ -198,11 +200,19 @@ class _Batch:
             first.setdefault(pictures.picture_of(fault.row), fault)
         return first
 
-    def places(self, faults: Mapping[int, Fault]) -> list[Location]:
-        """Where each picture stands: the row at fault, or its first one."""
-        starts = self.pictures.starts
-        rows = [faults[at].row if at in faults else starts[at] for at in range(len(self.images))]
-        return [place_of(self.pictures.tables, self.pictures.rows, row) for row in rows]
+    def place(
+        self, faults: Mapping[int, Fault], picture: int, column: str | None, value: str | None
+    ) -> Location:
+        """Where a picture's row at fault stands, or that of the class `value`; else its first."""
+        pictures = self.pictures
+        row = pictures.starts[picture]
+        if picture in faults:
+            row = faults[picture].row
+        elif column == _TEXT:
+            end = pictures.starts[picture + 1]
+            classes = pictures.rows.column("class").slice(row, end - row).to_pylist()
+            row += classes.index(value) if value in classes else 0
+        return place_of(pictures.tables, pictures.rows, row)
 
     def data(self, columns: Sequence[str], pool: ThreadPoolExecutor) -> pa.RecordBatch:
         """The columns asked for."""

@@ -143,8 +143,13 @@ def _detect(inputs: Sequence[str]) -> str:
         first.setdefault(_detect_one(item), item)
     if len(first) > 1:
         kinds = " and ".join(f"{display(item)} ({kind})" for kind, item in first.items())
+        pictured = (
+            "images" in first and len(first) == 2 and not {"csv", "parquet"}.isdisjoint(first)
+        )
+        boxes = " (boxes, where the table has boxes in these pictures)" if pictured else ""
         raise SourceError(
-            f"the inputs are of several kinds: {kinds}. Convert them apart, or choose by --source."
+            f"the inputs are of several kinds: {kinds}. Convert them apart, or choose by "
+            f"--source{boxes}."
         )
     return next(iter(first))
 
