@@ -505,6 +505,13 @@ def test_folders_alone_are_no_source(folder: Path) -> None:
         survey("imgs")
 
 
+def test_pictures_are_named_by_their_folder(folder: Path) -> None:
+    with pytest.raises(SourceError, match=r"imgs/p\.jpg: is a picture, .* Name the folder"):
+        survey(table("p.jpg,100,50,ant,10,10,20,20"), "imgs/p.jpg")
+    (fault,) = faults("boxes.csv")
+    assert "Names are relative to the current folder, or to folders named beside" in fault
+
+
 def test_one_column_has_one_role(folder: Path) -> None:
     with pytest.raises(UsageError, match='"a" is given for xmin and for xmax'):
         survey(table(), xmin="a", xmax="a")

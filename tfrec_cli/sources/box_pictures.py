@@ -61,7 +61,8 @@ class Finder:
             return Found(reason="has backslashes, which part folders on Windows only", hint=hint)
         if any(os.path.isdir(os.path.join(folder, name)) for folder in (*folders, beside)):
             return Found(reason="names a folder, not a picture", hint=f"Correct the row, {SKIP}")
-        hint = f'Did you mean "{near}"?' if near else f"Names are relative to {start}."
+        others = "" if self.roots else ", or to folders named beside the table"
+        hint = f'Did you mean "{near}"?' if near else f"Names are relative to {start}{others}."
         hint = f"{hint} Correct the row, {SKIP}"
         return Found(reason="names a picture that does not exist", hint=hint)
 

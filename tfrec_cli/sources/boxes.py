@@ -58,6 +58,7 @@ from tfrec_cli.sources.box_table import place_of, read_tables
 from tfrec_cli.sources.files import display, has_suffix, walk
 from tfrec_cli.sources.imagefile import ImageFile, read_image, silence_pillow
 from tfrec_cli.sources.images import READERS, cuts, in_portions
+from tfrec_cli.sources.imagetree import IMAGE_SUFFIXES
 
 _TYPES = {
     "image/encoded": pa.binary(),
@@ -102,18 +103,23 @@ class BoxesSource:
         tables = [item for item in self.inputs if not os.path.isdir(item)]
         if not tables:
             raise _no_table(folders)
+        if pictures := [item for item in tables if has_suffix(item, IMAGE_SUFFIXES)]:
+            raise SourceError(
+                f"{display(pictures[0])}: is a picture, expected tables of boxes and folders of "
+                "pictures. Name the folder that holds it."
+            )
         table = read_tables(tables, self.options, needs)
-        pictures = gather(table, Finder(tuple(folders)), self.options.filename)
-        files = list({file.path: file for file in pictures.files if file is not None}.values())
+        found = gather(table, Finder(tuple(folders)), self.options.filename)
+        files = list({file.path: file for file in found.files if file is not None}.values())
         classes = sort_labels(table.rows.column("class").drop_null().unique().to_pylist())
         return Survey(
             columns=tuple(Column(name, kind, nulls=False) for name, kind in _TYPES.items()),
-            partitions=tuple(self._partitions(pictures)),
+            partitions=tuple(self._partitions(found)),
             fingerprints=(*table.fingerprints, *files),
             notices=(
                 *table.notices,
-                *picture_notices(pictures, files, classes, needs),
-                *box_notices(pictures, self.options),
+                *picture_notices(found, files, classes, needs),
+                *box_notices(found, self.options),
             ),
             options=table.options,
             labels=(LabelHint(_LABEL, _TEXT, classes, first=1),) if classes else (),
