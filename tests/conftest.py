@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,21 @@ def examples(tmp_path: Path) -> Path:
     """A copy of examples/ to write in."""
     ignore = shutil.ignore_patterns("out", "plugin")
     return Path(shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=ignore))
+
+
+@pytest.fixture
+def plain_user() -> Iterator[Path]:
+    """A folder to write in, with no more rights than a user has, even where root runs the tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = os.geteuid() == 0
+        os.chmod(folder, 0o777)
+        if root:
+            os.seteuid(65534)
+        try:
+            yield Path(folder)
+        finally:
+            if root:
+                os.seteuid(0)
 
 
 def shard_paths(dest: str | Path) -> list[str]:
