@@ -241,6 +241,11 @@ def test_parquet_tables_are_read_too(folder: Path) -> None:
     first, second = read("boxes.parquet", "imgs", bad_box="drop")
     assert boxes(first) == [[0.01, 0.02, 0.1, 0.2]]
     assert second["image/object/class/text"] == ["12"]
+    pq.write_table(pa.table(columns | {"xmin": [[1]] * 3}), "boxes.parquet")
+    with pytest.raises(
+        SourceError, match=r"boxes\.parquet, column xmin: is list.*expected numbers"
+    ):
+        survey("boxes.parquet", "imgs")
 
 
 def test_many_partitions_and_batches_give_the_same_rows(folder: Path) -> None:

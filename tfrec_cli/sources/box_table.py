@@ -218,7 +218,8 @@ def _add(
 ) -> None:
     """Add the batch's rows, and what is wrong with them."""
     rows = batch.data.num_rows
-    found = _Cells(roles, options, {fault.row: fault for fault in batch.faults})
+    known = {fault.row: fault for fault in batch.faults}
+    found = _Cells(batch.origin.file, roles, options, known)
     cells: dict[str, Any] = {}
     for position, role in enumerate(roles):
         column = batch.data.column(position)
@@ -243,8 +244,9 @@ def _columns() -> Iterator[tuple[str, pa.DataType]]:
 
 @dataclass(slots=True)
 class _Cells:
-    """Reads the columns of one batch; keeps the first fault of each row."""
+    """Reads the columns of one batch of a file; keeps the first fault of each row."""
 
+    file: str
     roles: Mapping[str, Column]
     options: BoxSettings
     faults: dict[int, Fault]
@@ -301,7 +303,10 @@ class _Cells:
 
     def _wrong_type(self, role: str, cells: pa.Array, wanted: str) -> SourceError:
         name = shorten(self.roles[role].name)
-        return SourceError(f"column {name} is {cells.type}, but the boxes' {role} is {wanted}.")
+        return SourceError(
+            f"{display(self.file)}, column {name}: is {cells.type}, expected {wanted} for the "
+            f"{role} of boxes. Name another column with -O {role}=COLUMN, or cast it."
+        )
 
 
 def _valid(array: pa.Array) -> np.ndarray:
