@@ -10,6 +10,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import crc32c
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -412,6 +413,14 @@ def test_checksum_is_that_of_the_crc32c_package_by_instruction_and_by_table():
         expected = reference.masked_crc32c(part)
         assert bridge.masked_crc32c(part) == expected
         assert bridge._native.masked_crc32c(part, True) == expected
+
+
+def test_checksums_go_on_from_what_came_before(body):
+    data = np.random.default_rng(2).bytes(10_000)
+    whole = kernel.crc32c(data)
+    assert whole == crc32c.crc32c(data)
+    for cut in (0, 1, 4000, 9999, 10_000):
+        assert kernel.crc32c(data[cut:], kernel.crc32c(data[:cut])) == whole
 
 
 def test_checksum_is_masked_as_tensorflow_wants(body):

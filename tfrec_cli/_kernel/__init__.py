@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tfrec_cli._kernel._reference import is_list
 from tfrec_cli._kernel.model import (
     MAX_RECORD_BYTES,
     CsvDialect,
@@ -24,6 +23,7 @@ from tfrec_cli._kernel.model import (
     FeatureColumn,
     RecordSizeError,
     Scan,
+    is_list,
 )
 from tfrec_cli.errors import UsageError
 
@@ -36,6 +36,7 @@ __all__ = [
     "FeatureColumn",
     "RecordSizeError",
     "Scan",
+    "crc32c",
     "encode",
     "masked_crc32c",
     "scan",
@@ -95,6 +96,14 @@ def split_csv(buffer: Any, dialect: CsvDialect, final: bool) -> CsvRows:
     final: nothing follows the buffer, so that its last row needs no line end.
     """
     return _body.split_csv(buffer, dialect, final)  # type: ignore[no-any-return]
+
+
+def crc32c(data: Any, value: int = 0) -> int:
+    """The crc32c (Castagnoli, RFC 3720) of bytes-like `data`, unmasked.
+
+    value: the crc32c of what comes before, to go on from there.
+    """
+    return _body.crc32c(data, value)  # type: ignore[no-any-return]
 
 
 def masked_crc32c(data: Any) -> int:

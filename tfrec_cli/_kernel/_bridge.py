@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 import tfrec_cli._kernel._native as _native
-from tfrec_cli._kernel._reference import is_list
 from tfrec_cli._kernel.model import (
     EXAMPLE_FACTS,
     CsvDialect,
@@ -18,6 +17,7 @@ from tfrec_cli._kernel.model import (
     ExampleSurvey,
     FeatureColumn,
     Scan,
+    is_list,
 )
 from tfrec_cli.buffers import from_numpy
 
@@ -72,6 +72,11 @@ def split_csv(buffer: Any, dialect: CsvDialect, final: bool) -> CsvRows:
 def masked_crc32c(data: Any) -> int:
     """The twin of `_reference.masked_crc32c`."""
     return _native.masked_crc32c(data, False)
+
+
+def crc32c(data: Any, value: int) -> int:
+    """The twin of `_reference.crc32c`."""
+    return _native.crc32c(data, value)
 
 
 def _is_scattered(columns: Sequence[FeatureColumn]) -> bool:

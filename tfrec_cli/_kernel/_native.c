@@ -358,11 +358,27 @@ static PyObject *native_masked_crc32c(PyObject *module, PyObject *args) {
     return PyLong_FromUnsignedLong(crc_mask(state));
 }
 
+/* Unmasked; `value` is the checksum of what came before the data. */
+static PyObject *native_crc32c(PyObject *module, PyObject *args) {
+    Py_buffer buffer;
+    unsigned long value;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*k", &buffer, &value))
+        return NULL;
+    uint32_t state = ~(uint32_t)value;
+    Py_BEGIN_ALLOW_THREADS
+    state = crc_update(state, buffer.buf, (size_t)buffer.len);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&buffer);
+    return PyLong_FromUnsignedLong(~state & 0xffffffffu);
+}
+
 static PyMethodDef METHODS[] = {
     {"encode", native_encode, METH_VARARGS, NULL},
     {"scan", native_scan, METH_VARARGS, NULL},
     {"split_csv", native_split_csv, METH_VARARGS, NULL},
     {"masked_crc32c", native_masked_crc32c, METH_VARARGS, NULL},
+    {"crc32c", native_crc32c, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

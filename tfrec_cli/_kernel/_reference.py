@@ -19,9 +19,9 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import crc32c as package
 import numpy as np
 import pyarrow as pa
-from crc32c import crc32c
 
 from tfrec_cli._kernel import _csv_reference
 from tfrec_cli._kernel.model import (
@@ -31,6 +31,7 @@ from tfrec_cli._kernel.model import (
     FeatureColumn,
     RecordSizeError,
     Scan,
+    is_list,
 )
 
 _BATCH_ROWS = 1024
@@ -40,9 +41,14 @@ _CHECKSUM = struct.Struct("<I")
 _MAX_LENGTH = 2**63 - 1
 
 
+def crc32c(data: Any, value: int) -> int:
+    """The crc32c (Castagnoli) of bytes-like `data` behind what has the crc32c `value`."""
+    return int(package.crc32c(data, value))
+
+
 def masked_crc32c(data: Any) -> int:
     """The crc32c (Castagnoli) of bytes-like `data`, rotated and shifted as TFRecord wants it."""
-    crc = int(crc32c(data))
+    crc = crc32c(data, 0)
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
 
@@ -156,13 +162,6 @@ def _float_bits(array: pa.Array) -> list[Any]:
     bits = array.values.view(pa.uint32())
     return list(
         pa.LargeListArray.from_arrays(array.offsets, bits, mask=array.is_null()).to_pylist()
-    )
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """Whether `kind` is a list type of any form."""
-    return bool(
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     )
 
 

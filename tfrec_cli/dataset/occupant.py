@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import crc32c
-
+from tfrec_cli._kernel import crc32c
 from tfrec_cli.dataset.failures import writing
 from tfrec_cli.dataset.manifest import MANIFEST, Manifest, read_manifest
 from tfrec_cli.dataset.naming import Dest
@@ -115,7 +114,7 @@ def _is_as_written(path: Path, manifest: Manifest) -> bool:
     crc = 0
     with open(path, "rb") as file:
         while chunk := file.read(1 << 20):
-            crc = crc32c.crc32c(chunk, crc)
+            crc = crc32c(chunk, crc)
     return crc == shards[0].crc32c
 
 

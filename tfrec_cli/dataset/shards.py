@@ -9,8 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
-import crc32c
-
+from tfrec_cli._kernel import crc32c
 from tfrec_cli.dataset.failures import writing
 from tfrec_cli.dataset.manifest import Shard
 from tfrec_cli.options import Compression
@@ -152,7 +151,7 @@ class ShardWriter:
             with writing(self._shown):
                 self._file.write(data)
         self._bytes += size
-        self._crc = crc32c.crc32c(data, self._crc)
+        self._crc = crc32c(data, self._crc)
 
 
 def _create(path: Path, shown: str) -> IO[bytes]:

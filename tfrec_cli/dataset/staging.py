@@ -22,8 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import crc32c
-
+from tfrec_cli._kernel import crc32c
 from tfrec_cli.dataset.commit import (
     Ready,
     discard,
@@ -104,7 +103,7 @@ class Stage:
     def _write_side(self, name: str, text: str) -> SideFile:
         data = text.encode("utf-8", "surrogateescape")
         (self._side / name).write_bytes(data)
-        return SideFile(name, len(data), crc32c.crc32c(data))
+        return SideFile(name, len(data), crc32c(data))
 
     def _check_shards(self, manifest: Manifest) -> None:
         """What the disk holds is what was written, in the compression that was asked."""

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any, cast
 
-import crc32c
 import pyarrow as pa
 
-from tfrec_cli._kernel import CsvDialect, CsvRows, split_csv
+from tfrec_cli._kernel import CsvDialect, CsvRows, crc32c, split_csv
 from tfrec_cli.errors import SourceError
 from tfrec_cli.sources.base import Fingerprint
 from tfrec_cli.sources.csv_rows import count_line_ends
@@ -95,7 +94,7 @@ class _Checked(io.RawIOBase):
 
     def read(self, size: int = -1, /) -> bytes:
         data = self.file.read(size) or b""
-        self.crc32c = crc32c.crc32c(data, self.crc32c)
+        self.crc32c = crc32c(data, self.crc32c)
         return data
 
     def readinto(self, buffer: Any, /) -> int:

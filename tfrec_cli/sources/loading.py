@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfrec_cli._kernel import crc32c
 from tfrec_cli.sources.base import Fault, Fingerprint
 from tfrec_cli.sources.files import display
 
@@ -106,8 +107,6 @@ def _size(path: bytes) -> int:
 
 
 def _content(path: bytes) -> _Content:
-    from crc32c import crc32c
-
     if not path:
         return _Content(None, reason="names no file")
     try:
