@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pandas as pd
@@ -17,7 +18,7 @@ from PIL import Image
 
 from tfrec_cli.errors import SchemaError, SourceError, UsageError
 from tfrec_cli.sources.base import Needs
-from tfrec_cli.sources.registry import SUFFIXES, list_sources, open_source
+from tfrec_cli.sources.registry import BUILT_IN, GROUP, SUFFIXES, list_sources, open_source
 
 PLUGIN = Path(__file__).parent.parent / "examples/plugin"
 
@@ -137,6 +138,12 @@ def test_the_command_line_goes_before_a_saved_schema(tmp_path: Path) -> None:
 def test_the_table_of_suffixes_is_what_the_sources_say() -> None:
     listed = {info.name: set(info.suffixes) for info in list_sources() if info.name in SUFFIXES}
     assert listed == {name: set(suffixes) for name, suffixes in SUFFIXES.items()}
+
+
+def test_built_in_sources_are_where_the_entry_points_say() -> None:
+    points = {point.name: point.value for point in entry_points(group=GROUP)}
+    assert {name: points[name] for name in BUILT_IN} == BUILT_IN
+    assert set(BUILT_IN) == set(SUFFIXES)
 
 
 def test_sources_are_listed_with_their_options() -> None:

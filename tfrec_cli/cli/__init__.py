@@ -5,6 +5,9 @@ Heavy imports happen inside the commands, so that `tfrec --help` starts at once.
 
 from __future__ import annotations
 
+import atexit
+import gc
+import os
 import signal
 import sys
 import warnings
@@ -47,7 +50,21 @@ for command in (convert.command, schema.command, loader.command, sources.command
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
-    """Run `tfrec` and exit: 0 done, 1 failed, 2 wrong usage, 3 damage, 130/143 interrupted."""
+    """Run `tfrec` and exit: 0 done, 1 failed, 2 wrong usage, 3 damage, 130/143 interrupted.
+
+    args: None is the command line itself; the process then ends here and now.
+    """
+    code = _run(args)
+    if args is None:
+        _leave(code)
+    sys.exit(code)
+
+
+def _run(args: Sequence[str] | None) -> int:
+    """Run a command; what it leaves for the process to exit with."""
+    if args is None:
+        # Imports make objects by the hundred thousand, none of them garbage.
+        gc.set_threshold(100_000)
     signal.signal(signal.SIGTERM, _terminate)
     if not sys.warnoptions:
         # Warnings of libraries are for programmers; users get notices and errors.
@@ -61,7 +78,17 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
             raise
         code = _report(error)
     _flush()
-    sys.exit(code)
+    return code
+
+
+def _leave(code: int) -> NoReturn:
+    """Exit without taking the interpreter apart, which takes longer than many a command.
+
+    What was registered to run at exit runs: temporary files go away, logs are closed.
+    """
+    atexit._run_exitfuncs()
+    _flush()
+    os._exit(code)
 
 
 def _terminate(_signum: int, _frame: FrameType | None) -> NoReturn:
@@ -109,7 +136,7 @@ def _system(error: OSError) -> str:
 def _flush() -> None:
     """Write out what is buffered; a reader that has gone is no error."""
     streams: tuple[Any, ...] = (sys.stdout, sys.stderr)
-    for stream in streams:
+    for stream in filter(None, streams):
         try:
             stream.flush()
         except BrokenPipeError:

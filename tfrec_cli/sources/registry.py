@@ -1,19 +1,20 @@
 """Which source reads an input, and with which options.
 
 Sources are found through the entry point group `tfrec_cli.sources`; only the one that is needed is
-imported. `SUFFIXES` repeats what the built-in ones take, so that choosing among them imports none.
+imported. `SUFFIXES` and `BUILT_IN` repeat what the built-in ones take and where they are, so that
+choosing among them imports none, and opening one does not look through all installed packages.
 """
 
 from __future__ import annotations
 
 import glob
+import importlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticUndefined
@@ -31,6 +32,9 @@ from tfrec_cli.sources.files import (
     walk,
 )
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 GROUP = "tfrec_cli.sources"
 _COMPRESSED = ("", ".gz", ".bz2", ".zst", ".xz")
 SUFFIXES: dict[str, tuple[str, ...]] = {
@@ -42,6 +46,13 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
     ),
     "table": (),
     "boxes": (),
+}
+BUILT_IN = {
+    "csv": "tfrec_cli.sources.csv:CsvSource",
+    "parquet": "tfrec_cli.sources.parquet:ParquetSource",
+    "images": "tfrec_cli.sources.images:ImagesSource",
+    "table": "tfrec_cli.sources.table:TableSource",
+    "boxes": "tfrec_cli.sources.boxes:BoxesSource",
 }
 
 
@@ -105,12 +116,17 @@ def list_sources() -> list[SourceInfo]:
 
 def _points() -> dict[str, EntryPoint]:
     """Entry points by name. The built-in ones cannot be replaced by accident."""
+    from importlib.metadata import entry_points
+
     found = {point.name: point for point in entry_points(group=GROUP)}
     own = {p.name: p for p in entry_points(group=GROUP) if p.value.startswith("tfrec_cli.")}
     return found | own
 
 
 def _load(name: str) -> Any:
+    if name in BUILT_IN:
+        module, _, attribute = BUILT_IN[name].partition(":")
+        return getattr(importlib.import_module(module), attribute)
     points = _points()
     if name not in points:
         raise UsageError(
