@@ -16,10 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from tfrec_cli._kernel.model import (
+    EXAMPLE_FACTS,
     MAX_RECORD_BYTES,
     CsvDialect,
     CsvRows,
     Encoded,
+    ExampleSurvey,
     FeatureColumn,
     RecordSizeError,
     Scan,
@@ -29,18 +31,22 @@ from tfrec_cli.errors import UsageError
 
 __all__ = [
     "BODY",
+    "EXAMPLE_FACTS",
     "MAX_RECORD_BYTES",
     "CsvDialect",
     "CsvRows",
     "Encoded",
+    "ExampleSurvey",
     "FeatureColumn",
     "RecordSizeError",
     "Scan",
     "crc32c",
     "encode",
+    "find_feature",
     "masked_crc32c",
     "scan",
     "split_csv",
+    "survey_examples",
 ]
 
 
@@ -88,6 +94,25 @@ def encode(
 def scan(buffer: Any) -> Scan:
     """Find the intact records at the start of bytes-like `buffer`, up to the first damage."""
     return _body.scan(buffer)  # type: ignore[no-any-return]
+
+
+def survey_examples(buffer: Any, ends: np.ndarray) -> ExampleSurvey:
+    """What the features of framed records are. The frames' checksums are not looked at.
+
+    buffer: bytes-like, framed records back to back. ends: int64, the offset just past each, as
+    `scan` gives them. Raises ValueError where `ends` do not fit the buffer.
+    """
+    return _body.survey_examples(buffer, ends)  # type: ignore[no-any-return]
+
+
+def find_feature(buffer: Any, ends: np.ndarray, key: bytes) -> np.ndarray:
+    """Where the feature `key` is in each of the framed records of `buffer`.
+
+    Returns int64 of shape [records, 3]: start and end of the map entry (key and Feature, as
+    `decoding.read_entry` takes it) in the buffer, and its number of values; -1 where the record
+    has none or is no Example. Raises ValueError where `ends` do not fit the buffer.
+    """
+    return _body.find_feature(buffer, ends, key)  # type: ignore[no-any-return]
 
 
 def split_csv(buffer: Any, dialect: CsvDialect, final: bool) -> CsvRows:

@@ -1,4 +1,4 @@
-/* The kernel's compiled body: what crosses between Python and C. The work itself is in the three
+/* The kernel's compiled body: what crosses between Python and C. The work itself is in
  * headers, which know nothing of Python, and runs without the interpreter's lock. */
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -10,6 +10,7 @@
 
 #include "_csv.h"
 #include "_encode.h"
+#include "_examples.h"
 
 /* A column and the Python buffers its pointers lead into, in the order of the arguments. */
 enum { VALIDITY, LIST_OFFSETS, VALUE_OFFSETS, VALUES, BUFFERS };
@@ -290,6 +291,101 @@ static PyObject *native_scan(PyObject *module, PyObject *args) {
     return array ? Py_BuildValue("(Ns)", array, DAMAGES[damage]) : NULL;
 }
 
+/* Records back to back in `buffer`, and where each ends, in the order of the arguments. */
+typedef struct {
+    Py_buffer buffer, ends;
+    int64_t count;
+} Frames;
+
+static void frames_free(Frames *frames) {
+    PyBuffer_Release(&frames->buffer);
+    PyBuffer_Release(&frames->ends);
+}
+
+/* Whether every record has room for its frame and lies within the buffer. */
+static int frames_are_sound(Frames *frames) {
+    const int64_t *ends = frames->ends.buf;
+    int64_t start = 0;
+    frames->count = (int64_t)(frames->ends.len / (Py_ssize_t)sizeof(int64_t));
+    if ((uintptr_t)ends % sizeof(int64_t) != 0)
+        return 0;
+    for (int64_t i = 0; i < frames->count; start = ends[i++])
+        if (ends[i] > frames->buffer.len || ends[i] - start < FRAME_BYTES || ends[i] < start)
+            return 0;
+    return 1;
+}
+
+static PyObject *survey_result(const Survey *survey) {
+    PyObject *keys = PyList_New(0);
+    PyObject *facts = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(survey->count * sizeof(Facts)));
+    for (int64_t s = 0; keys && facts && s < survey->count; s++) {
+        const Slot *slot = &survey->slots[s];
+        Py_ssize_t size = (Py_ssize_t)(slot->key.end - slot->key.at);
+        PyObject *key = PyBytes_FromStringAndSize((const char *)slot->key.at, size);
+        memcpy(PyByteArray_AsString(facts) + s * (int64_t)sizeof(Facts), &slot->facts, sizeof(Facts));
+        if (!key || PyList_Append(keys, key))
+            Py_CLEAR(keys);
+        Py_XDECREF(key);
+    }
+    PyObject *invalid = keys && facts ? offsets_object(&survey->invalid) : NULL;
+    if (invalid)
+        return Py_BuildValue("(NNNLL)", keys, facts, invalid, (long long)survey->sequences,
+                             (long long)survey->first_sequence);
+    Py_XDECREF(keys);
+    Py_XDECREF(facts);
+    return NULL;
+}
+
+static PyObject *native_survey_examples(PyObject *module, PyObject *args) {
+    Frames frames;
+    Survey survey = {0};
+    int out_of_memory;
+    PyObject *result = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*y*", &frames.buffer, &frames.ends))
+        return NULL;
+    if (frames_are_sound(&frames)) {
+        Py_BEGIN_ALLOW_THREADS
+        out_of_memory = survey_run(&survey, frames.buffer.buf, frames.ends.buf, frames.count);
+        Py_END_ALLOW_THREADS
+        result = out_of_memory ? PyErr_NoMemory() : survey_result(&survey);
+        survey_free(&survey);
+    } else {
+        PyErr_SetString(PyExc_ValueError, "ends do not fit the buffer");
+    }
+    frames_free(&frames);
+    return result;
+}
+
+static PyObject *native_find_feature(PyObject *module, PyObject *args) {
+    Frames frames;
+    const char *key;
+    Py_ssize_t key_size;
+    int out_of_memory;
+    PyObject *result = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*y*y#", &frames.buffer, &frames.ends, &key, &key_size))
+        return NULL;
+    if (frames_are_sound(&frames)) {
+        Part part = {(const uint8_t *)key, (const uint8_t *)key + key_size};
+        result = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(frames.count * 3 * (int64_t)sizeof(int64_t)));
+        if (result) {
+            int64_t *found = (int64_t *)(void *)PyByteArray_AsString(result);
+            Py_BEGIN_ALLOW_THREADS
+            out_of_memory = find_entries(frames.buffer.buf, frames.ends.buf, frames.count, part, found);
+            Py_END_ALLOW_THREADS
+            if (out_of_memory) {
+                Py_CLEAR(result);
+                PyErr_NoMemory();
+            }
+        }
+    } else {
+        PyErr_SetString(PyExc_ValueError, "ends do not fit the buffer");
+    }
+    frames_free(&frames);
+    return result;
+}
+
 static PyObject *csv_result(const CsvWalk *walk, PyObject *rows, int64_t room) {
     if (walk->out_of_memory)
         return PyErr_NoMemory();
@@ -376,6 +472,8 @@ static PyObject *native_crc32c(PyObject *module, PyObject *args) {
 static PyMethodDef METHODS[] = {
     {"encode", native_encode, METH_VARARGS, NULL},
     {"scan", native_scan, METH_VARARGS, NULL},
+    {"survey_examples", native_survey_examples, METH_VARARGS, NULL},
+    {"find_feature", native_find_feature, METH_VARARGS, NULL},
     {"split_csv", native_split_csv, METH_VARARGS, NULL},
     {"masked_crc32c", native_masked_crc32c, METH_VARARGS, NULL},
     {"crc32c", native_crc32c, METH_VARARGS, NULL},

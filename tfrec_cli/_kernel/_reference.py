@@ -23,11 +23,12 @@ import crc32c as package
 import numpy as np
 import pyarrow as pa
 
-from tfrec_cli._kernel import _csv_reference
+from tfrec_cli._kernel import _csv_reference, _examples_reference
 from tfrec_cli._kernel.model import (
     CsvDialect,
     CsvRows,
     Encoded,
+    ExampleSurvey,
     FeatureColumn,
     RecordSizeError,
     Scan,
@@ -81,6 +82,16 @@ def scan(buffer: Any) -> Scan:
             return Scan(np.array(ends, np.int64), damage)
         ends.append(position)
     return Scan(np.array(ends, np.int64))
+
+
+def survey_examples(buffer: Any, ends: np.ndarray) -> ExampleSurvey:
+    """The features of framed records: see `_examples_reference`."""
+    return _examples_reference.survey_examples(buffer, ends)
+
+
+def find_feature(buffer: Any, ends: np.ndarray, key: bytes) -> np.ndarray:
+    """Where one feature is in framed records: see `_examples_reference`."""
+    return _examples_reference.find_feature(buffer, ends, key)
 
 
 def split_csv(buffer: Any, dialect: CsvDialect, final: bool) -> CsvRows:

@@ -76,6 +76,47 @@ class Scan:
     damage: str = ""
 
 
+EXAMPLE_FACTS = np.dtype(
+    [
+        ("present", "<i8"),
+        ("absent", "<i8"),
+        ("repeated", "<i8"),
+        ("kind_records", "<i8", 4),
+        ("kind_first", "<i8", 4),
+        ("fewest", "<i8"),
+        ("most", "<i8"),
+        ("values", "<i8"),
+        ("low", "<i8"),
+        ("high", "<i8"),
+        ("bytes", "<i8"),
+    ]
+)
+"""What a run of records says of one feature. Records are numbers from 0, -1 where there is none.
+
+present: records that have it. absent: the first Example without it. repeated: the first with its
+key twice, of which the last counts. kind_records, kind_first: how many records hold it with no
+kind at all, as bytes, float and int64, and the first of each. fewest, most: values in a record, of
+those with a kind, -1 without any. values: all of them. low, high: least and greatest int64.
+bytes: of its map entries on the wire.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleSurvey:
+    """What a run of records holds, taken as `tf.train.Example` messages.
+
+    keys: of their features, as they first appear. facts: EXAMPLE_FACTS of each. invalid: int64,
+    the records that are no Example. sequences: how many have the second field of a
+    SequenceExample, which is skipped, and `sequence` the first of them or -1.
+    """
+
+    keys: list[bytes]
+    facts: np.ndarray
+    invalid: np.ndarray
+    sequences: int = 0
+    sequence: int = -1
+
+
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
     """The bytes that give CSV its structure: one ASCII byte each, or None.

@@ -1,0 +1,248 @@
+"""Serialized Examples taken apart, in plain Python: the specification of the walk.
+
+The messages are TensorFlow's `example.proto` and `feature.proto` on the protobuf wire
+(protobuf.dev/programming-guides/encoding):
+
+    Example   { 1: Features }
+    Features  { 1: repeated map entry { 1: key, 2: Feature } }
+    Feature   { oneof 1: BytesList, 2: FloatList, 3: Int64List }
+    BytesList { 1: repeated bytes }   FloatList, Int64List { 1: repeated value, packed or not }
+
+As for protobuf, parts of a message that come twice are merged, the last kind of a Feature counts,
+and fields of other numbers or wire types are skipped. Groups, which no Example has had in living
+memory, make a record no Example. So do: a varint of more than ten bytes, a length beyond the
+message around it, field number 0, a tag beyond 32 bits, packed floats of odd length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tfrec_cli._kernel.model import EXAMPLE_FACTS, ExampleSurvey
+
+NO_KIND, BYTES, FLOAT, INT64 = 0, 1, 2, 3
+_VARINT, _WIRE_64, _WIRE_BYTES, _WIRE_32 = 0, 1, 2, 5
+_MIN, _MAX = -(2**63), 2**63 - 1
+_HEADER, _FOOTER = 12, 4
+
+
+class NoExampleError(ValueError):
+    """The bytes are no message of the kind expected."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """One entry of a feature map: where it is, its key, and the values of its Feature.
+
+    values: int for int64, bytes for bytes; for float the four bytes of each.
+    """
+
+    start: int
+    end: int
+    key: bytes = b""
+    kind: int = NO_KIND
+    values: list[Any] = field(default_factory=list)
+
+
+def read_entry(data: memoryview, start: int, end: int) -> Entry:
+    """The map entry at `data[start:end]`. Raises NoExampleError."""
+    entry = Entry(start, end)
+    for number, wire, low, high in _fields(data, start, end):
+        if (number, wire) == (1, _WIRE_BYTES):
+            entry.key = bytes(data[low:high])
+        elif (number, wire) == (2, _WIRE_BYTES):
+            _read_feature(data, low, high, entry)
+    return entry
+
+
+def read_example(data: memoryview, start: int, end: int) -> tuple[list[Entry], bool]:
+    """The entries of the Example at `data[start:end]`, all of them in the order they stand, and
+    whether it has the second field of a SequenceExample. Raises NoExampleError.
+    """
+    entries, sequence = [], False
+    for number, wire, low, high in _fields(data, start, end):
+        sequence |= (number, wire) == (2, _WIRE_BYTES)
+        if (number, wire) == (1, _WIRE_BYTES):
+            for inner, inner_wire, first, last in _fields(data, low, high):
+                if (inner, inner_wire) == (1, _WIRE_BYTES):
+                    entries.append(read_entry(data, first, last))
+    return entries, sequence
+
+
+def survey_examples(buffer: Any, ends: np.ndarray) -> ExampleSurvey:
+    """See `tfrec_cli._kernel.survey_examples`."""
+    facts: dict[bytes, _Facts] = {}
+    examples: list[int] = []
+    invalid, sequences = [], []
+    for number, (data, start, end) in enumerate(_records(buffer, ends)):
+        try:
+            entries, sequence = read_example(data, start, end)
+        except NoExampleError:
+            invalid.append(number)
+            continue
+        if sequence:
+            sequences.append(number)
+        examples.append(number)
+        _count(facts, entries, examples)
+    for found in facts.values():
+        found.note_gap(len(examples), examples)
+    table = np.array([found.row() for found in facts.values()], EXAMPLE_FACTS)
+    first = sequences[0] if sequences else -1
+    return ExampleSurvey(list(facts), table, np.array(invalid, np.int64), len(sequences), first)
+
+
+def find_feature(buffer: Any, ends: np.ndarray, key: bytes) -> np.ndarray:
+    """See `tfrec_cli._kernel.find_feature`."""
+    found = np.full((len(ends), 3), -1, np.int64)
+    for number, (data, start, end) in enumerate(_records(buffer, ends)):
+        try:
+            entries, _ = read_example(data, start, end)
+        except NoExampleError:
+            continue
+        for entry in entries:
+            if entry.key == key:
+                found[number] = entry.start, entry.end, len(entry.values)
+    return found
+
+
+@dataclass(slots=True)
+class _Facts:
+    """EXAMPLE_FACTS being gathered; `last` is the ordinal of the last Example counted."""
+
+    last: int = -1
+    present: int = 0
+    absent: int = -1
+    repeated: int = -1
+    kind_records: list[int] = field(default_factory=lambda: [0] * 4)
+    kind_first: list[int] = field(default_factory=lambda: [-1] * 4)
+    fewest: int = -1
+    most: int = -1
+    values: int = 0
+    low: int = _MAX
+    high: int = _MIN
+    bytes: int = 0
+
+    def note_gap(self, ordinal: int, examples: list[int]) -> None:
+        """The first Example between the last counted and `ordinal` lacks the feature."""
+        if self.last < ordinal - 1 and self.absent < 0:
+            self.absent = examples[self.last + 1]
+
+    def add(self, entry: Entry, examples: list[int]) -> None:
+        """Count the feature of the last of `examples`."""
+        self.note_gap(len(examples) - 1, examples)
+        self.last = len(examples) - 1
+        self.present += 1
+        self.bytes += entry.end - entry.start
+        if not self.kind_records[entry.kind]:
+            self.kind_first[entry.kind] = examples[-1]
+        self.kind_records[entry.kind] += 1
+        if entry.kind == NO_KIND:
+            return
+        count = len(entry.values)
+        self.fewest = count if self.fewest < 0 else min(self.fewest, count)
+        self.most = max(self.most, count)
+        self.values += count
+        if entry.kind == INT64 and entry.values:
+            self.low = min(self.low, *entry.values)
+            self.high = max(self.high, *entry.values)
+
+    def row(self) -> tuple[Any, ...]:
+        """The facts in the order of EXAMPLE_FACTS."""
+        return tuple(getattr(self, name) for name in EXAMPLE_FACTS.names or ())
+
+
+def _count(facts: dict[bytes, _Facts], entries: list[Entry], examples: list[int]) -> None:
+    latest: dict[bytes, Entry] = {}
+    for entry in entries:
+        found = facts.setdefault(entry.key, _Facts())
+        if entry.key in latest and found.repeated < 0:
+            found.repeated = examples[-1]
+        latest[entry.key] = entry
+    for key, entry in latest.items():
+        facts[key].add(entry, examples)
+
+
+def _records(buffer: Any, ends: np.ndarray) -> Iterator[tuple[memoryview, int, int]]:
+    """The buffer, and where each record's data starts and ends in it."""
+    data = memoryview(buffer).cast("B")
+    start = 0
+    places = [int(end) for end in ends]
+    for end in places:
+        if end - start < _HEADER + _FOOTER or end > len(data):
+            raise ValueError("ends do not fit the buffer")
+        start = end
+    for begin, end in zip([0, *places], places, strict=False):
+        yield data, begin + _HEADER, end - _FOOTER
+
+
+def _fields(data: memoryview, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Number, wire type, start and end of the content of each field of a message. The content of
+    a varint is the varint itself.
+    """
+    while at < end:
+        tag, at = _varint(data, at, end)
+        number, wire = tag >> 3, tag & 7
+        if tag > 0xFFFFFFFF or not number:
+            raise NoExampleError("a tag that no message has")
+        if wire == _WIRE_BYTES:
+            size, at = _varint(data, at, end)
+        elif wire == _VARINT:
+            size = _varint(data, at, end)[1] - at
+        elif wire in (_WIRE_64, _WIRE_32):
+            size = 8 if wire == _WIRE_64 else 4
+        else:
+            raise NoExampleError(f"wire type {wire}")
+        if size > end - at:
+            raise NoExampleError("a length beyond the message")
+        yield number, wire, at, at + size
+        at += size
+
+
+def _varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
+    """An unsigned 64-bit varint and where it ends."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if at == end:
+            raise NoExampleError("a number that is cut")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFFFFFFFFFFFFFF, at
+    raise NoExampleError("a number of more than ten bytes")
+
+
+def _read_feature(data: memoryview, start: int, end: int, entry: Entry) -> None:
+    for number, wire, low, high in _fields(data, start, end):
+        if wire != _WIRE_BYTES or number > INT64:
+            continue
+        if entry.kind != number:
+            entry.kind, entry.values = number, []
+        for inner, inner_wire, first, last in _fields(data, low, high):
+            if inner == 1:
+                entry.values += _items(data, (first, last), number, inner_wire)
+
+
+def _items(data: memoryview, place: tuple[int, int], kind: int, wire: int) -> list[Any]:
+    """The values in one field of a list."""
+    start, end = place
+    if kind == BYTES:
+        return [bytes(data[start:end])] if wire == _WIRE_BYTES else []
+    if kind == FLOAT:
+        if wire == _WIRE_BYTES and (end - start) % 4:
+            raise NoExampleError("packed floats of odd length")
+        floats = wire in (_WIRE_BYTES, _WIRE_32)
+        return [bytes(data[at : at + 4]) for at in range(start, end, 4)] if floats else []
+    return _integers(data, start, end) if wire in (_WIRE_BYTES, _VARINT) else []
+
+
+def _integers(data: memoryview, at: int, end: int) -> list[int]:
+    values = []
+    while at < end:
+        value, at = _varint(data, at, end)
+        values.append(value - (1 << 64) if value >> 63 else value)
+    return values
