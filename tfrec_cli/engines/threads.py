@@ -25,14 +25,20 @@ _END = object()
 
 
 def ordered_map(
-    function: Callable[[Item], Result], items: Iterable[Item], jobs: int
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    jobs: int,
+    stop: threading.Event | None = None,
 ) -> Iterator[Result]:
-    """`map(function, items)` on `jobs` threads, at most `2 * jobs` results ahead."""
+    """`map(function, items)` on `jobs` threads, at most `2 * jobs` results ahead.
+
+    stop: set when nobody waits for results any more, for functions that look at it.
+    """
     if jobs == 1:
         yield from map(function, items)
         return
     pending: deque[Future[Result]] = deque()
-    with _pool(jobs) as pool:
+    with _pool(jobs, stop) as pool:
         for item in items:
             pending.append(pool.submit(function, item))
             if len(pending) >= 2 * jobs:

@@ -57,13 +57,18 @@ def sniff(head: bytes) -> Container:
 
     A good record header counts first: the length of a plain record can look like a magic number.
     """
-    if len(head) >= HEADER and _header_fits(head):
+    if starts_with_record(head):
         return "none"
     if head[:3] == b"\x1f\x8b\x08":
         return "gzip"
     if len(head) >= 2 and head[0] & 0x8F == 8 and int.from_bytes(head[:2], "big") % 31 == 0:
         return "zlib"
     return "none"
+
+
+def starts_with_record(head: bytes) -> bool:
+    """Whether `head`, the first 12 bytes of a file, is the header of a plain record."""
+    return len(head) >= HEADER and _header_fits(head)
 
 
 def sniff_file(path: str | os.PathLike[str]) -> Container:

@@ -1,0 +1,101 @@
+"""TensorFlow beside `verify`: what one writes passes, what trips the other up is found."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tfrec_cli.records.framing import frame
+from tfrec_cli.verification import Report, VerifyOptions, verify
+
+tf = pytest.importorskip("tensorflow")
+
+SUFFIXES = {"": "", "GZIP": ".gz", "ZLIB": ".zz"}
+PACK: dict[str, Any] = {"": bytes, "GZIP": gzip.compress, "ZLIB": zlib.compress}
+
+
+def example(number: int) -> bytes:
+    feature = {
+        "id": tf.train.Feature(int64_list=tf.train.Int64List(value=[number, -number])),
+        "score": tf.train.Feature(float_list=tf.train.FloatList(value=[0.5] * number)),
+        "name": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"n" * number])),
+    }
+    message = tf.train.Example(features=tf.train.Features(feature=feature))
+    return bytes(message.SerializeToString())
+
+
+RECORDS = [b"short", b"second record", b"x" * 40]
+PLAIN = b"".join(map(frame, RECORDS))
+
+
+def look(path: Path) -> Report:
+    return verify(VerifyOptions((str(path),)))
+
+
+def read(path: Path, compression: str) -> tuple[int, str]:
+    """How many records TensorFlow reads, and its error."""
+    count = 0
+    try:
+        for _ in tf.data.TFRecordDataset(str(path), compression):
+            count += 1
+    except tf.errors.DataLossError as error:
+        return count, str(error)
+    return count, ""
+
+
+@pytest.mark.parametrize("compression", SUFFIXES)
+@pytest.mark.parametrize("count", [0, 1, 500])
+def test_what_tensorflow_writes_passes(tmp_path: Path, compression: str, count: int) -> None:
+    path = tmp_path / f"t.tfrecord{SUFFIXES[compression]}"
+    options = tf.io.TFRecordOptions(compression_type=compression)
+    with tf.io.TFRecordWriter(str(path), options) as writer:
+        for number in range(count):
+            writer.write(example(number))
+    report = look(path)
+    assert (report.findings, report.files[0].examples) == ((), count)
+    assert not [notice for notice in report.notices if "empty" not in notice]
+
+
+def test_tensorflow_reads_the_features_as_they_are_surveyed() -> None:
+    from tfrec_cli.decoding import decode_example
+
+    for number in (0, 1, 300):
+        found = decode_example(example(number))
+        assert found["id"].values == (number, -number)
+        assert found["score"].values == (0.5,) * number
+        assert found["name"].values == (b"n" * number,)
+
+
+@pytest.mark.parametrize("compression", SUFFIXES)
+def test_all_that_tensorflow_trips_over_or_misses_is_found(
+    tmp_path: Path, compression: str
+) -> None:
+    path = tmp_path / f"t.tfrecord{SUFFIXES[compression]}"
+    whole = PACK[compression](PLAIN)
+    damaged = [whole[:cut] for cut in range(1, len(whole), 2)]
+    for at in range(0, len(whole), 3):
+        changed = bytearray(whole)
+        changed[at] ^= 0x40
+        damaged.append(bytes(changed))
+    found = 0
+    for data in damaged:
+        path.write_bytes(data)
+        count, error = read(path, compression)
+        report = look(path)
+        cut_between_records = not compression and data in (PLAIN[:21], PLAIN[:50])
+        if error or count < 3:
+            assert report.findings or cut_between_records
+        if report.findings and not compression:
+            # What is said of TensorFlow is what it does.
+            said = report.findings[0].tensorflow
+            if "without an error" in said:
+                assert error == ""
+            else:
+                assert said.removeprefix('DataLossError "').rstrip('"') in error
+            assert count <= report.records
+        found += bool(report.findings)
+    assert found > 0.8 * len(damaged)

@@ -1,0 +1,186 @@
+"""The run: find the datasets, read their files in parallel, put together what is wrong."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tfrec_cli.dataset.manifest import Manifest
+from tfrec_cli.engines.threads import ordered_map
+from tfrec_cli.errors import DamageError
+from tfrec_cli.options import default_jobs
+from tfrec_cli.progress import SILENT, Reporter
+from tfrec_cli.schema import parse_schema
+from tfrec_cli.verification.completeness import compare
+from tfrec_cli.verification.expectations import from_manifest
+from tfrec_cli.verification.files import FileReport, check_file, unreadable
+from tfrec_cli.verification.findings import DatasetSummary, FileSummary, Finding, Report
+from tfrec_cli.verification.kinds import DatasetKinds
+from tfrec_cli.verification.leaks import SplitGroups, find_leaks
+from tfrec_cli.verification.targets import Dataset, Target, find_datasets
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """One run of `tfrec verify`.
+
+    paths: dataset folders, files, globs. schema: a file that says what records must have, in place
+    of manifests. leak: features whose values must not occur in two splits. jobs: files read at a
+    time.
+    """
+
+    paths: tuple[str, ...]
+    schema: str | None = None
+    leak: tuple[str, ...] = ()
+    jobs: int = field(default_factory=default_jobs)
+
+
+def verify(options: VerifyOptions, reporter: Reporter = SILENT) -> Report:
+    """Read all that `options` name, to the last byte; tell what is wrong.
+
+    Raises DatasetError where there is nothing to read, SchemaError for a wrong schema, UsageError
+    where leaks are asked for that cannot be. What is damaged is told, not raised.
+    """
+    datasets = find_datasets(options.paths, options.schema)
+    reporter.stage("verify", None)
+    results = [_Result(dataset) for dataset in datasets]
+    jobs = [(result, target) for result in results for target in result.dataset.files]
+    for (result, _), outcome in zip(jobs, _read(jobs, options), strict=True):
+        if isinstance(outcome, str):
+            result.unread.append(outcome)
+            continue
+        result.add(outcome)
+        reporter.advance(outcome.summary.records, outcome.summary.bytes)
+    leaks = _leaks(results) if options.leak else []
+    return Report(
+        datasets=tuple(result.summary() for result in results),
+        files=tuple(file for result in results for file in result.files),
+        findings=(*(f for result in results for f in result.findings()), *leaks),
+        notices=tuple(n for result in results for n in result.all_notices()),
+        unread=tuple(text for result in results for text in result.unread),
+    )
+
+
+def check_staged(path: Callable[[str], Path], manifest: Manifest, schema: str) -> None:
+    """Read the shards that a run has written, as they lie in its stage.
+
+    path: where each shard is, by name. schema: the text of the dataset's schema. Raises DamageError
+    where anything is not what was meant to be written.
+    """
+    expected = from_manifest(manifest, parse_schema(schema, "schema.yaml"))
+    splits = {shard.name: split.name for split in manifest.splits for shard in split.shards}
+    files = tuple(
+        Target(os.fspath(path(shard.name)), splits[shard.name], shard) for shard in manifest.shards
+    )
+    result = _Result(Dataset(manifest.name, files, manifest, expected))
+    options = VerifyOptions(())
+    for outcome in _read([(result, target) for target in files], options):
+        if isinstance(outcome, str):
+            raise DamageError(f"what was written cannot be read: {outcome}.")
+        result.add(outcome)
+    if found := result.findings():
+        more = f" ({len(found) - 1:,} more)" if len(found) > 1 else ""
+        raise DamageError(
+            f"what was written is not what was meant; nothing was put at DEST. {found[0]}{more} "
+            "Another program interferes, or the disk is broken; run again."
+        )
+
+
+class _Result:
+    """What was found in one dataset so far. Reports are not kept, only what is still needed."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+        self.files: list[FileSummary] = []
+        self.unread: list[str] = []
+        self.kinds = DatasetKinds()
+        self.groups: list[SplitGroups] = []
+        self._notices: list[str] = []
+        self._found: list[Finding] = []
+        self._odd: dict[str, tuple[int, str, int]] = {}
+        self._is_full = False
+        shards = dataset.manifest.shards if dataset.manifest else ()
+        self._contents = {(shard.bytes, shard.crc32c): shard.name for shard in shards}
+
+    def add(self, report: FileReport) -> None:
+        """Take in one file."""
+        self.files.append(report.summary)
+        self._found += report.findings
+        if self.dataset.manifest is not None:
+            self._found += compare(self.dataset.manifest, self._contents, report)
+        self._notices += report.notices
+        decompressed = report.summary.compression != "none"
+        self.kinds.add(report.target.path, report.tally, decompressed)
+        split = report.target.split or report.target.path
+        self.groups += [
+            SplitGroups(report.target.path, split, groups, decompressed) for groups in report.groups
+        ]
+        self._note_odd(report)
+
+    def _note_odd(self, report: FileReport) -> None:
+        tally, path = report.tally, report.target.path
+        self._is_full |= tally.is_full
+        if tally.first_invalid is not None and self.dataset.expected is None:
+            self._count_odd("invalid", tally.invalid, path, tally.first_invalid[0])
+        if tally.first_sequence is not None:
+            self._count_odd("sequence", tally.sequences, path, tally.first_sequence[0])
+
+    def _count_odd(self, what: str, records: int, path: str, record: int) -> None:
+        count, *first = self._odd.get(what, (0, path, record))
+        self._odd[what] = (count + records, *first)  # type: ignore[assignment]
+
+    def summary(self) -> DatasetSummary:
+        """The dataset in figures."""
+        expected = self.dataset.expected
+        return DatasetSummary(
+            self.dataset.path,
+            self.dataset.manifest is not None,
+            None if expected is None else expected.origin,
+            len(self.files),
+            sum(file.records for file in self.files),
+        )
+
+    def findings(self) -> list[Finding]:
+        """All that is wrong, file by file."""
+        kinds = self.kinds.findings() if self.dataset.expected is None else []
+        return [*self.dataset.findings, *self._found, *kinds]
+
+    def all_notices(self) -> list[str]:
+        """What the user should know without anything being wrong."""
+        total = sum(file.records for file in self.files)
+        said = {
+            "invalid": "are no tf.train.Example: framing and counts were checked, features not",
+            "sequence": "are tf.train.SequenceExample: of their features the context was checked",
+        }
+        odd = [
+            f"{self.dataset.path}: {count:,} of {total:,} records {said[what]} "
+            f"(first: {path}, record {record})"
+            for what, (count, path, record) in self._odd.items()
+        ]
+        full = [f"{self.dataset.path}: only its first 100,000 features were checked"]
+        return [*self._notices, *odd, *(full if self._is_full else [])]
+
+
+def _read(
+    jobs: Iterable[tuple[_Result, Target]], options: VerifyOptions
+) -> Iterator[FileReport | str]:
+    """The report of each file in order, or one line on why it cannot be read."""
+    stop = threading.Event()
+
+    def read(job: tuple[_Result, Target]) -> FileReport | str:
+        result, target = job
+        try:
+            return check_file(target, result.dataset.expected, options.leak, stop)
+        except OSError as error:
+            return unreadable(error, target.path)
+
+    yield from ordered_map(read, jobs, options.jobs, stop)
+
+
+def _leaks(results: Iterable[_Result]) -> list[Finding]:
+    results = list(results)
+    keys = [key for result in results for key in result.kinds.keys]
+    return find_leaks([group for result in results for group in result.groups], keys)
