@@ -45,6 +45,7 @@ def convert(
     jobs: int | None = None,
     overwrite: bool = False,
     temp_dir: str | None = None,
+    verify: bool = False,
     reporter: Reporter | None = None,
 ) -> Manifest:
     """Write a TFRecord dataset, as `tfrec convert` does; return its manifest.
@@ -56,6 +57,7 @@ def convert(
     compression: `none`, `gzip` or `zlib`, with a level as in `gzip:9`; None follows dest's suffix.
     compressor: what compresses; `isal` and `libdeflate` come with `tfrec-cli[fast]`.
     shard_size: bytes, or text with a unit. jobs: threads; the output does not depend on it.
+    verify: read all that was written before it is put at dest; DamageError where it is not right.
     reporter: receives progress and notices (see `tfrec_cli.progress.Reporter`).
     The other arguments are those of the command (`tfrec convert --help`).
 
@@ -65,6 +67,7 @@ def convert(
     from tfrec_cli.conversion import convert
     from tfrec_cli.options import Compression, ConvertOptions, default_jobs, parse_size
     from tfrec_cli.progress import SILENT
+    from tfrec_cli.verification import check_staged
 
     options = ConvertOptions(
         sources=_sources(source),
@@ -86,7 +89,7 @@ def convert(
         overwrite=overwrite,
         temp_dir=temp_dir,
     )
-    return convert(options, reporter or SILENT)
+    return convert(options, reporter or SILENT, check_staged if verify else None)
 
 
 def infer_schema(

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import click
 
-from tfrec_cli.cli import convert, loader, schema, sources
+from tfrec_cli.cli import convert, loader, schema, sources, verify
 from tfrec_cli.cli.common import print_version
 from tfrec_cli.errors import TfrecError
 
@@ -42,10 +42,17 @@ def cli() -> None:
     tfrec convert penguins.csv dataset     write a dataset, types inferred
     tfrec schema penguins.csv > s.yaml     see and edit what was inferred
     tfrec loader dataset > load.py         the code that reads it
+    tfrec verify dataset                   every checksum, count and kind of it
     """
 
 
-for command in (convert.command, schema.command, loader.command, sources.command):
+for command in (
+    convert.command,
+    schema.command,
+    verify.command,
+    loader.command,
+    sources.command,
+):
     cli.add_command(command)
 
 
