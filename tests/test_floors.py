@@ -17,7 +17,10 @@ FLOORS = [
     {"_kernel", "casting", "encoding", "decoding", "records"},
     {"sources", "dataset"},
     {"splitting", "shuffle"},
-    {"plan", "tasks", "engines", "rejects", "settlement", "writing", "conversion"},
+    {
+        *("settlement", "arrangement", "scanning", "plan", "tasks", "placing", "ordering"),
+        *("engines", "rejects", "writing", "conversion"),
+    },
     {"inspection", "statistics", "verification", "repair", "export", "loaders"},
     {"cli", "__main__", "__init__"},
 ]

@@ -45,7 +45,16 @@ def convert(
     jobs: int | None = None,
     overwrite: bool = False,
     temp_dir: str | None = None,
-    verify: bool = False,
+    shuffle: bool = False,
+    seed: int | None = None,
+    sort_by: str | Sequence[str] = (),
+    split_exact: bool = False,
+    split_by: str | None = None,
+    stratify: str | None = None,
+    split_column: str | None = None,
+    split_seed: int | None = None,
+    key: str | Sequence[str] = (),
+    memory: int | str | None = None,
     reporter: Reporter | None = None,
 ) -> Manifest:
     """Write a TFRecord dataset, as `tfrec convert` does; return its manifest.
@@ -56,8 +65,10 @@ def convert(
     adapter: the source adapter by name; source_options: its options (see `tfrec sources`).
     compression: `none`, `gzip` or `zlib`, with a level as in `gzip:9`; None follows dest's suffix.
     compressor: what compresses; `isal` and `libdeflate` come with `tfrec-cli[fast]`.
-    shard_size: bytes, or text with a unit. jobs: threads; the output does not depend on it.
-    verify: read all that was written before it is put at dest; DamageError where it is not right.
+    split: a name, names, or fractions as in `train=0.8,test=0.2`.
+    sort_by, key: a column, or several. seed, split_seed: None is 0.
+    shard_size, memory: bytes, or text with a unit; memory None is a quarter of the machine's.
+    jobs: threads; the output does not depend on it.
     reporter: receives progress and notices (see `tfrec_cli.progress.Reporter`).
     The other arguments are those of the command (`tfrec convert --help`).
 
@@ -65,9 +76,14 @@ def convert(
     for bad input, DatasetError where dest cannot be written. dest is then what it was before.
     """
     from tfrec_cli.conversion import convert
-    from tfrec_cli.options import Compression, ConvertOptions, default_jobs, parse_size
+    from tfrec_cli.options import (
+        Compression,
+        ConvertOptions,
+        default_jobs,
+        default_memory,
+        parse_size,
+    )
     from tfrec_cli.progress import SILENT
-    from tfrec_cli.verification import check_staged
 
     options = ConvertOptions(
         sources=_sources(source),
@@ -88,8 +104,18 @@ def convert(
         jobs=_positive("jobs", jobs) or default_jobs(),
         overwrite=overwrite,
         temp_dir=temp_dir,
+        shuffle=shuffle,
+        seed=_seed("seed", seed),
+        sort_by=_columns("sort_by", sort_by),
+        split_exact=split_exact,
+        split_by=split_by,
+        stratify=stratify,
+        split_column=split_column,
+        split_seed=_seed("split_seed", split_seed),
+        key=_columns("key", key),
+        memory=default_memory() if memory is None else parse_size(str(memory)),
     )
-    return convert(options, reporter or SILENT, check_staged if verify else None)
+    return convert(options, reporter or SILENT)
 
 
 def infer_schema(
@@ -143,4 +169,22 @@ def _positive(name: str, value: int | None) -> int | None:
 
     if value is not None and value < 1:
         raise UsageError(f"{name} is {value}; give 1 or more.")
+    return value
+
+
+def _columns(name: str, columns: str | Sequence[str]) -> tuple[str, ...]:
+    """One column's name, or several."""
+    from tfrec_cli.errors import UsageError
+
+    names = (columns,) if isinstance(columns, str) else tuple(columns)
+    if not all(names) or len(set(names)) < len(names):
+        raise UsageError(f"{name} is {names}; name each column once.")
+    return names
+
+
+def _seed(name: str, value: int | None) -> int | None:
+    from tfrec_cli.errors import UsageError
+
+    if value is not None and not 0 <= value < 2**64:
+        raise UsageError(f"{name} is {value}; give 0 or more, below 2**64.")
     return value

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tfrec_cli._kernel.model import Encoded
+from tfrec_cli.arrangement import arrange
 from tfrec_cli.dataset.manifest import (
     FeatureFacts,
     Manifest,
@@ -20,46 +22,40 @@ from tfrec_cli.dataset.manifest import (
     side_files,
     source_files,
 )
-from tfrec_cli.dataset.naming import Dest, check_split, parse_dest
+from tfrec_cli.dataset.naming import Dest, parse_dest
 from tfrec_cli.dataset.occupant import check_dest
 from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.dataset.staging import recover, staging
 from tfrec_cli.engines.threads import ordered_flat_map
 from tfrec_cli.errors import CellError, SourceError, UsageError
 from tfrec_cli.options import Compression, ConvertOptions
-from tfrec_cli.plan import Plan, SplitPlan, check_rows, make_plan
+from tfrec_cli.ordering import Ordered, check_space, spill_folder
+from tfrec_cli.placing import route_batch
+from tfrec_cli.plan import Plan, make_plan
 from tfrec_cli.progress import SILENT, Reporter
 from tfrec_cli.records.compressors import compressor
 from tfrec_cli.rejects import write_rejects
+from tfrec_cli.scanning import check_rows
 from tfrec_cli.schema.binding import BoundFeature
 from tfrec_cli.schema.infer import row_lengths
 from tfrec_cli.settlement import Settled, explain_unknown_label, settle
-from tfrec_cli.sources.base import Fingerprint
+from tfrec_cli.sources.base import Fingerprint, SourceBatch
 from tfrec_cli.sources.files import fingerprint
-from tfrec_cli.tasks import EncodedBatch, Work, encode_batch, read_piece
-from tfrec_cli.writing import write_split
+from tfrec_cli.splitting.asked import check_combinations, parse_splits
+from tfrec_cli.tasks import EncodedBatch, Piece, Work, encode_batch, read_piece
+from tfrec_cli.writing import SplitWriter, route, write_split
 
 
-Check = Callable[[Callable[[str], Path], Manifest, str], None]
-"""Looks at a dataset before it is committed: where each shard is, the manifest, the schema's text.
-Raises where it is not to be committed.
-"""
-
-
-def convert(
-    options: ConvertOptions, reporter: Reporter = SILENT, check: Check | None = None
-) -> Manifest:
+def convert(options: ConvertOptions, reporter: Reporter = SILENT) -> Manifest:
     """Write the dataset that `options` asks for; return its manifest.
 
-    check: called before the commit. Nothing is at DEST before everything is: a run that fails or is interrupted leaves DEST as it
+    Nothing is at DEST before everything is: a run that fails or is interrupted leaves DEST as it
     was. Raises TfrecError of the kind that fits (see `tfrec_cli.errors`).
     """
     dest = _open_dest(options)
-    if check is not None and dest.kind == "stdout":
-        raise UsageError("--verify: DEST is - and cannot be read again. Leave one of them out.")
     run = prepare(dest, options, reporter)
     try:
-        return _to_stdout(run) if dest.kind == "stdout" else _to_dataset(run, check)
+        return _to_stdout(run) if dest.kind == "stdout" else _to_dataset(run)
     except CellError as error:
         raise explain_unknown_label(error, run.settled, options.jobs) from None
 
@@ -69,10 +65,16 @@ def prepare(dest: Dest, options: ConvertOptions, reporter: Reporter) -> Run:
     options = _checked(options, dest)
     reporter.stage("survey", None)
     settled = settle(options)
-    work = Work(settled.source, settled.features, settled.columns, options.on_error)
-    checks = check_rows(work, settled.survey, options, reporter)
+    arrangement = arrange(options, settled.survey)
+    columns = tuple(dict.fromkeys((*settled.columns, *arrangement.columns)))
+    work = Work(
+        settled.source, settled.features, columns, options.on_error,
+        arrangement.splitter, arrangement.order,
+    )  # fmt: skip
+    checks = check_rows(work, settled.survey, options, reporter, arrangement)
     if options.rejects is not None:
         write_rejects(options.rejects, checks.rejects)
+    work = replace(work, splitter=checks.splitter)
     plan = make_plan(work, checks, options)
     run = Run(options, dest, settled, work, plan, reporter)
     if dest.kind != "folder":
@@ -127,8 +129,8 @@ def choose_dest(options: ConvertOptions) -> Dest:
 
 def _checked(options: ConvertOptions, dest: Dest) -> ConvertOptions:
     """The options with what DEST implies. Raises UsageError where two exclude each other."""
-    if options.split is not None:
-        check_split(options.split)
+    asked = parse_splits(options.split)
+    check_combinations(options, asked)
     for name in ("rejects", "max_errors"):
         if getattr(options, name) is not None and options.on_error != "skip":
             flag = name.replace("_", "-")
@@ -140,6 +142,10 @@ def _checked(options: ConvertOptions, dest: Dest) -> ConvertOptions:
     if options.shards not in (None, 1):
         raise UsageError(
             f"--shards {options.shards}: DEST {dest.text} is one file. Give a folder as DEST."
+        )
+    if asked.fractions[1:]:
+        raise UsageError(
+            f"--split {options.split}: DEST {dest.text} is one file. Give a folder as DEST."
         )
     return replace(options, shards=1)
 
@@ -153,17 +159,15 @@ def _is_source(path: str, options: ConvertOptions) -> bool:
     return any(os.path.realpath(source) == real for source in _paths(options))
 
 
-def _to_dataset(run: Run, check: Check | None) -> Manifest:
-    """Write shards into a stage, have them checked, and commit it."""
+def _to_dataset(run: Run) -> Manifest:
+    """Write shards into a stage, and commit it."""
     sources = [print.path for print in run.settled.survey.fingerprints]
     loaded: dict[str, Fingerprint] = {}
     with staging(run.dest, run.options.overwrite, [*_paths(run.options), *sources]) as stage:
-        splits = _write(run, stage.writer, loaded)
+        splits = _write(run, stage.writer, stage.work, loaded)
         fingerprints = _unchanged(run, loaded)
         manifest = _manifest(run, splits, fingerprints)
         labels = {f.key: f.labels for f in run.settled.features if f.labels is not None}
-        if check is not None:
-            check(stage.path, manifest, run.settled.text)
         return stage.commit(manifest, side_files(run.settled.text, labels))
 
 
@@ -171,7 +175,7 @@ def _to_stdout(run: Run) -> Manifest:
     """Write one shard to standard output; the manifest is not kept anywhere."""
     loaded: dict[str, Fingerprint] = {}
     stdout = sys.stdout.buffer
-    splits = _write(run, lambda _, *how: ShardWriter(stdout, *how), loaded)
+    splits = _write(run, lambda _, *how: ShardWriter(stdout, *how), None, loaded)
     return _manifest(run, splits, _unchanged(run, loaded))
 
 
@@ -183,25 +187,69 @@ def _refuse_splits(run: Run) -> None:
 
 
 def _write(
-    run: Run, writer: Callable[..., ShardWriter], loaded: dict[str, Fingerprint]
+    run: Run,
+    writer: Callable[..., ShardWriter],
+    scratch: Path | None,
+    loaded: dict[str, Fingerprint],
 ) -> tuple[Split, ...]:
-    """Write all splits. The files that cells named are added to `loaded`."""
+    """Write all splits. The files that cells named are added to `loaded`.
+
+    writer: makes that of a shard. scratch: a folder on DEST's disk.
+    """
     _notice(run)
-    run.reporter.stage("convert", run.plan.records)
     with ThreadPoolExecutor(run.options.jobs, thread_name_prefix="tfrec-compress") as pool:
         executor = pool if run.options.jobs > 1 else None
-        splits = []
+        how = run.dest.compression, executor
+        writers = []
         for split in run.plan.splits:
             names = run.dest.shards(split.name, len(split.shards))
-            shards = (writer(name, run.dest.compression, executor) for name in names)
-            splits.append(write_split(split, shards, _batches(run, split, loaded)))
-    return tuple(splits)
+            writers.append(SplitWriter(split, (writer(name, *how) for name in names)))
+        if run.work.order is not None:
+            return _write_ordered(run, scratch, writers, loaded)
+        run.reporter.stage("convert", run.plan.records)
+        if run.work.splitter is not None:
+            encode = partial(route_batch, run.work)
+            return route(writers, _batches(run, run.plan.pieces, encode, loaded))
+        encode = partial(encode_batch, run.work)
+        return tuple(
+            write_split(writer, (b.records for b in _batches(run, split.pieces, encode, loaded)))
+            for writer, split in zip(writers, run.plan.splits, strict=True)
+        )
 
 
-def _batches(run: Run, split: SplitPlan, loaded: dict[str, Fingerprint]) -> Iterator[EncodedBatch]:
-    """The encoded batches of a split, in order."""
-    read, encode = partial(read_piece, run.work), partial(encode_batch, run.work)
-    for batch in ordered_flat_map(read, encode, split.pieces, run.options.jobs):
+def _write_ordered(
+    run: Run, scratch: Path | None, writers: list[SplitWriter], loaded: dict[str, Fingerprint]
+) -> tuple[Split, ...]:
+    """Write splits whose records are shuffled or sorted."""
+    with spill_folder(run.options, scratch) as folder:
+        ordered = Ordered(run.work, run.plan, run.options, folder)
+        if ordered.spills:
+            plain = run.dest.compression.kind == "none"
+            check_space(run.options, folder, scratch if plain else None, run.plan)
+        run.reporter.stage(run.work.order.kind if run.work.order else "", run.plan.records)
+        loaded.update(ordered.map(run.reporter))
+        run.reporter.stage("convert", run.plan.records)
+        return tuple(
+            write_split(writer, _reported(run, ordered.split(number)))
+            for number, writer in enumerate(writers)
+        )
+
+
+def _reported(run: Run, batches: Iterator[Encoded]) -> Iterator[Encoded]:
+    for records in batches:
+        run.reporter.advance(len(records.ends), memoryview(records.data).nbytes)
+        yield records
+
+
+def _batches(
+    run: Run,
+    pieces: tuple[Piece, ...],
+    encode: Callable[[SourceBatch], EncodedBatch],
+    loaded: dict[str, Fingerprint],
+) -> Iterator[EncodedBatch]:
+    """The encoded batches of some pieces, in order."""
+    read = partial(read_piece, run.work)
+    for batch in ordered_flat_map(read, encode, pieces, run.options.jobs):
         loaded.update((print.path, print) for print in batch.fingerprints)
         ends = batch.records.ends
         run.reporter.advance(len(ends), int(ends[-1]) if len(ends) else 0)
@@ -260,10 +308,9 @@ def _facts(feature: BoundFeature) -> FeatureFacts:
 
 def _output_options(options: ConvertOptions) -> dict[str, Any]:
     """The options that the output depends on."""
-    return {
-        "split": options.split,
-        "shards": options.shards,
-        "shard_size": options.shard_size,
-        "limit": options.limit,
-        "on_error": options.on_error,
-    }
+    names = (
+        "split", "split_exact", "split_by", "stratify", "split_column", "split_seed",
+        "shuffle", "seed", "sort_by", "key", "shards", "shard_size", "limit", "on_error",
+    )  # fmt: skip
+    found = {name: getattr(options, name) for name in names}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in found.items()}

@@ -12,6 +12,7 @@ from tfrec_cli.errors import UsageError, did_you_mean
 
 DEFAULT_SHARD_SIZE = 128 * 2**20
 DEFAULT_LEVEL = 6
+MOST_DEFAULT_MEMORY = 4 * 2**30
 
 CompressorName = Literal["zlib", "isal", "libdeflate"]
 # The levels that each compressor knows, and the one it is used with unless another is asked.
@@ -118,6 +119,19 @@ def default_jobs() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def default_memory() -> int:
+    """A quarter of the machine's memory, or of what this process group may use of it, in bytes;
+    at most 4 GiB.
+    """
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        with open("/sys/fs/cgroup/memory.max", encoding="ascii") as file:
+            found = min(found, int(file.read()))
+    except (OSError, ValueError):
+        pass
+    return min(found // 4, MOST_DEFAULT_MEMORY)
+
+
 @dataclass(frozen=True, slots=True)
 class ConvertOptions:
     """One conversion: what the command line and the library both fill in.
@@ -126,6 +140,8 @@ class ConvertOptions:
     dest: a folder, one file (by its suffix), or `-` for standard output.
     compression: None follows DEST's suffix, and `compressor` then says who compresses.
     schema: a schema file, a mapping of the same shape, or None to infer.
+    split: a name, names, or names with fractions (`train=0.8,test=0.2`). seed, split_seed: None
+    is 0. memory: bytes that ordering may use beside a constant.
     """
 
     sources: tuple[Any, ...]
@@ -146,3 +162,13 @@ class ConvertOptions:
     jobs: int = field(default_factory=default_jobs)
     overwrite: bool = False
     temp_dir: str | None = None
+    shuffle: bool = False
+    seed: int | None = None
+    sort_by: tuple[str, ...] = ()
+    split_exact: bool = False
+    split_by: str | None = None
+    stratify: str | None = None
+    split_column: str | None = None
+    split_seed: int | None = None
+    key: tuple[str, ...] = ()
+    memory: int = field(default_factory=default_memory)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
+from tfrec_cli.arrangement import DEFAULT_SPLIT
 from tfrec_cli.dataset.naming import shard_rows
-from tfrec_cli.engines.threads import ordered_map
-from tfrec_cli.errors import CellError, Reject, RejectLimitError, SourceError, UsageError
+from tfrec_cli.errors import CellError, Reject, RejectLimitError, SourceError
 from tfrec_cli.options import ConvertOptions
-from tfrec_cli.progress import Reporter
-from tfrec_cli.sources.base import Partition, Survey
-from tfrec_cli.tasks import Checked, Piece, Work, check_piece, encode_batch, read_piece
+from tfrec_cli.scanning import Checks
+from tfrec_cli.tasks import Piece, Work, encode_batch, read_piece
 
-DEFAULT_SPLIT = "train"
 # Batches whose encoded size stands for all, when the number of shards follows from their size.
 SAMPLED_PIECES = 5
 SAMPLED_ROWS = 500
@@ -23,11 +21,17 @@ SAMPLED_ROWS = 500
 
 @dataclass(frozen=True, slots=True)
 class SplitPlan:
-    """One split: its pieces in order, and the number of records of each of its shards."""
+    """One split: its pieces in order, and the number of records of each of its shards.
+
+    pieces: none where rows of a piece may belong to several splits. asked: the fraction of all
+    records that was asked for it. classes: how many records of each class, where that was asked.
+    """
 
     name: str
     pieces: tuple[Piece, ...]
     shards: tuple[int, ...]
+    asked: float | None = None
+    classes: Mapping[str, int] | None = None
 
     @property
     def records(self) -> int:
@@ -36,23 +40,19 @@ class SplitPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Checks:
-    """The pieces of a run, the records each will give, and the rows that will be left out, in
-    source order.
-    """
-
-    pieces: tuple[Piece, ...]
-    records: tuple[int, ...]
-    rejects: tuple[Reject, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run will write."""
+    """What a run will write.
+
+    pieces: all of the source. mean_size: the estimated bytes of a record, framing included (0
+    where nothing depends on it). sample: sort keys in order, to divide a sort by.
+    """
 
     splits: tuple[SplitPlan, ...]
     rows: int
     rejected: int = 0
+    pieces: tuple[Piece, ...] = ()
+    mean_size: float = 0.0
+    sample: tuple[bytes, ...] | None = None
 
     @property
     def records(self) -> int:
@@ -60,50 +60,30 @@ class Plan:
         return sum(split.records for split in self.splits)
 
 
-def check_rows(work: Work, survey: Survey, options: ConvertOptions, reporter: Reporter) -> Checks:
-    """How many records each piece of the source will give.
-
-    With `on_error="skip"` all rows are read and cast for it, so that shards will be exact.
-    """
-    pieces = tuple(_limited(survey.partitions, options.limit))
-    if work.on_error == "fail":
-        return Checks(pieces, tuple(piece.rows for piece in pieces))
-    reporter.stage("check", sum(piece.rows for piece in pieces))
-    results: list[Checked] = []
-    for result in ordered_map(partial(check_piece, work), pieces, options.jobs):
-        results.append(result)
-        reporter.advance(result.records + len(result.rejects), 0)
-    rejects = tuple(reject for result in results for reject in result.rejects)
-    return Checks(pieces, tuple(result.records for result in results), rejects)
-
-
 def make_plan(work: Work, checks: Checks, options: ConvertOptions) -> Plan:
     """Divide the records into splits and shards.
 
-    Raises RejectLimitError past `max_errors`, SourceError where no record would be left,
-    UsageError for a split name where the source has splits of its own.
+    Raises RejectLimitError past `max_errors`, SourceError where no record would be left.
     """
     _hold_limit(checks.rejects, options.max_errors)
     if not sum(checks.records):
         raise SourceError(_nothing_left(checks.rejects))
     mean_size = _mean_size(work, checks.pieces, options)
-    splits = []
-    for name, members in _by_split(checks.pieces, options.split):
-        total = sum(checks.records[member] for member in members)
-        shards = tuple(shard_rows(total, _shard_count(options, mean_size, total)))
-        splits.append(SplitPlan(name, tuple(checks.pieces[member] for member in members), shards))
-    return Plan(tuple(splits), sum(p.rows for p in checks.pieces), len(checks.rejects))
-
-
-def _limited(partitions: Iterable[Partition], limit: int | None) -> Iterator[Piece]:
-    left = math.inf if limit is None else limit
-    for partition in partitions:
-        if left <= 0:
-            return
-        rows = int(min(partition.rows, left))
-        if rows:
-            yield Piece(partition, rows)
-        left -= rows
+    rows = sum(piece.rows for piece in checks.pieces)
+    planned = partial(_shards, options, mean_size)
+    if checks.splits:
+        splits = [
+            SplitPlan(split.name, (), planned(split.records), split.asked, split.classes)
+            for split in checks.splits
+        ]
+    else:
+        splits = []
+        for name, members in _by_split(checks.pieces, options.split):
+            total = sum(checks.records[member] for member in members)
+            pieces = tuple(checks.pieces[member] for member in members)
+            splits.append(SplitPlan(name, pieces, planned(total)))
+    rejected = len(checks.rejects)
+    return Plan(tuple(splits), rows, rejected, checks.pieces, mean_size, checks.sample)
 
 
 def _hold_limit(rejects: Sequence[Reject], limit: int | None) -> None:
@@ -125,10 +105,12 @@ def _by_split(pieces: Sequence[Piece], asked: str | None) -> list[tuple[str, lis
     found: dict[str | None, list[int]] = {}
     for position, piece in enumerate(pieces):
         found.setdefault(piece.partition.split, []).append(position)
-    if asked is not None and set(found) != {None}:
-        names = ", ".join(name for name in found if name)
-        raise UsageError(f"--split {asked}: the source's folders already name splits ({names}).")
     return [(name or asked or DEFAULT_SPLIT, members) for name, members in found.items()]
+
+
+def _shards(options: ConvertOptions, mean_size: float, records: int) -> tuple[int, ...]:
+    """The records of each shard of a split."""
+    return tuple(shard_rows(records, _shard_count(options, mean_size, records)))
 
 
 def _shard_count(options: ConvertOptions, mean_size: float, records: int) -> int:
@@ -139,8 +121,9 @@ def _shard_count(options: ConvertOptions, mean_size: float, records: int) -> int
 
 def _mean_size(work: Work, pieces: Sequence[Piece], options: ConvertOptions) -> float:
     """Bytes of a record, framing included, from a sample that depends on the data alone."""
-    if options.shards is not None:
+    if options.shards is not None and work.order is None:
         return 0.0
+    work = replace(work, splitter=None, order=None)
     step = max(1, math.ceil(len(pieces) / SAMPLED_PIECES))
     records = size = 0
     for piece in pieces[::step]:

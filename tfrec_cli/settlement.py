@@ -60,7 +60,7 @@ def settle(options: ConvertOptions) -> Settled:
     source = open_source(
         options.sources, options.source, options.source_options, saved, options.temp_dir
     )
-    types = given is None or given.rest == "keep"
+    types = given is None or given.rest == "keep" or bool(options.sort_by)
     survey = source.survey(Needs(types, options.temp_dir, options.jobs))
     described = dict(survey.options) | {"name": source.name}
     if given is None:

@@ -1,4 +1,4 @@
-"""The kinds of task: read a piece, check its rows, encode its rows.
+"""The tasks that all runs have: read a piece, encode its rows.
 
 All arguments and results are picklable and small, except the encoded records themselves.
 """
@@ -15,12 +15,14 @@ import numpy as np
 import pyarrow as pa
 
 from tfrec_cli._kernel.model import Encoded, FeatureColumn
+from tfrec_cli.arrangement import Order
 from tfrec_cli.casting import cast
 from tfrec_cli.encoding import RecordTooLarge, encode_rows
 from tfrec_cli.errors import CellError, Reject
 from tfrec_cli.schema.binding import BoundFeature
 from tfrec_cli.sources.base import Fault, Fingerprint, Origin, Partition, Source, SourceBatch
 from tfrec_cli.sources.loading import cell_sizes, load_cells
+from tfrec_cli.splitting.splitter import Splitter
 
 # Bytes of files named by cells (`load: file`) that one batch holds at most, beside its last one.
 LOADED_BYTES = 32 * 2**20
@@ -28,10 +30,14 @@ LOADED_BYTES = 32 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The first `rows` rows of a partition: all of it, unless a limit falls inside."""
+    """The first `rows` rows of a partition: all of it, unless a limit falls inside.
+
+    start: the number of the first of them among all rows of the source.
+    """
 
     partition: Partition
     rows: int
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,52 +45,39 @@ class Work:
     """What the tasks of one run share.
 
     columns: the source's columns to read. on_error: `fail` raises CellError at the first row that
-    cannot become a record, `skip` leaves such rows out.
+    cannot become a record, `skip` leaves such rows out. splitter: what divides rows into splits,
+    where a row alone decides. order: of the records, None for the source's.
     """
 
     source: Source
     features: tuple[BoundFeature, ...]
     columns: tuple[str, ...]
     on_error: Literal["fail", "skip"] = "fail"
+    splitter: Splitter | None = None
+    order: Order | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
     """The framed records of one batch, how many source rows they came from, and the files that
-    the cells of those rows name.
+    the cells of those rows name. splits: where records go to several splits, how many of them
+    each split gets; they then stand split by split.
     """
 
     records: Encoded
     rows: int
     fingerprints: tuple[Fingerprint, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """What a piece will give: how many records, and the rows that cannot become one."""
-
-    records: int
-    rejects: tuple[Reject, ...]
+    splits: tuple[int, ...] = ()
 
 
 def read_piece(work: Work, piece: Piece) -> Iterator[SourceBatch]:
     """The batches of a piece, cut to its rows, and to what may be held of the files they name."""
     left = piece.rows
     for batch in work.source.read(piece.partition, work.columns):
-        yield from _by_load(work, _part(batch, 0, left))
+        yield from _by_load(work, part_of(batch, 0, left))
         left -= batch.data.num_rows
         if left <= 0:
             return
-
-
-def check_piece(work: Work, piece: Piece) -> Checked:
-    """Read and cast a piece without encoding it. Only with `on_error="skip"`."""
-    records, rejects = 0, []
-    for batch in read_piece(work, piece):
-        found = _cast(work, batch)
-        rejects += [_reject(batch.origin, fault) for fault in found.faults]
-        records += batch.data.num_rows - len(found.faults)
-    return Checked(records, tuple(rejects))
 
 
 def encode_batch(work: Work, batch: SourceBatch) -> EncodedBatch:
@@ -93,19 +86,26 @@ def encode_batch(work: Work, batch: SourceBatch) -> EncodedBatch:
     Raises CellError naming the batch's first row that cannot become a record, or leaves such
     rows out, as `work.on_error` says.
     """
-    found = _cast(work, batch)
+    found = _passed(work, batch)
     rows = batch.data.num_rows
-    if found.faults and work.on_error == "fail":
-        raise CellError(_reject(batch.origin, found.faults[0]))
     try:
         records = encode_rows(found.columns, _kept(rows, found.faults))
     except RecordTooLarge as error:
-        raise CellError(_reject(batch.origin, _too_large(error.row))) from None
+        raise CellError(reject_row(batch.origin, too_large(error.row))) from None
     return EncodedBatch(records, rows, found.fingerprints)
 
 
+def feature_columns(work: Work, batch: SourceBatch) -> tuple[FeatureColumn, ...]:
+    """The features of those rows of a batch that become records. Raises as `encode_batch` does."""
+    found = _passed(work, batch)
+    rows = _kept(batch.data.num_rows, found.faults)
+    if rows is None:
+        return found.columns
+    return tuple(FeatureColumn(c.key, c.array.take(pa.array(rows))) for c in found.columns)
+
+
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Found:
     """A batch as feature columns, and one fault for each bad row, in row order."""
 
     columns: tuple[FeatureColumn, ...]
@@ -113,7 +113,16 @@ class _Found:
     fingerprints: tuple[Fingerprint, ...]
 
 
-def _cast(work: Work, batch: SourceBatch) -> _Found:
+def _passed(work: Work, batch: SourceBatch) -> Found:
+    """The batch cast. Raises CellError for its first faulty row, unless such rows are skipped."""
+    found = cast_batch(work, batch)
+    if found.faults and work.on_error == "fail":
+        raise CellError(reject_row(batch.origin, found.faults[0]))
+    return found
+
+
+def cast_batch(work: Work, batch: SourceBatch) -> Found:
+    """The features of a batch, and the rows that cannot become records."""
     data, loading, fingerprints = _load(work, batch)
     result = cast(data, tuple(_as_loaded(feature) for feature in work.features))
     first: dict[int, Fault] = {}
@@ -121,7 +130,7 @@ def _cast(work: Work, batch: SourceBatch) -> _Found:
     for fault in chain(batch.faults, loading, casting):
         first.setdefault(fault.row, fault)
     faults = tuple(first[row] for row in sorted(first))
-    return _Found(result.columns, faults, fingerprints)
+    return Found(result.columns, faults, fingerprints)
 
 
 def _load(
@@ -148,7 +157,7 @@ def _by_load(work: Work, batch: SourceBatch) -> Iterator[SourceBatch]:
     groups = np.cumsum(sizes) // LOADED_BYTES
     bounds = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), batch.data.num_rows]
     for start, stop in pairwise(bounds):
-        yield _part(batch, start, stop)
+        yield part_of(batch, start, stop)
 
 
 def _loading(work: Work) -> Iterator[tuple[int, BoundFeature]]:
@@ -178,7 +187,8 @@ def _plain(column: str | None) -> str | None:
     return column if column is None else column.partition("\0")[0]
 
 
-def _reject(origin: Origin, fault: Fault) -> Reject:
+def reject_row(origin: Origin, fault: Fault) -> Reject:
+    """A faulty row with its place."""
     where = origin.locate(fault.row, fault.column, fault.value)
     return Reject(where, fault.column, fault.value, fault.reason, fault.hint)
 
@@ -192,12 +202,13 @@ def _kept(rows: int, faults: tuple[Fault, ...]) -> np.ndarray | None:
     return np.flatnonzero(keep)
 
 
-def _too_large(row: int) -> Fault:
+def too_large(row: int) -> Fault:
+    """The fault of a row whose record no reader would take."""
     reason = "the record would have 2 GiB or more, which no reader takes"
     return Fault(row, None, None, reason, "Split the row's values over several rows.")
 
 
-def _part(batch: SourceBatch, start: int, stop: int) -> SourceBatch:
+def part_of(batch: SourceBatch, start: int, stop: int) -> SourceBatch:
     """Rows `start` to `stop` of a batch, as a batch of its own."""
     rows = batch.data.num_rows
     if start == 0 and stop >= rows:

@@ -1,12 +1,12 @@
-"""Encoded batches into shards: cut where the plan says, written in order."""
+"""Records into shards: cut where the plan says, written in order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
+from contextlib import ExitStack
+from types import TracebackType
 
-import numpy as np
-
+from tfrec_cli._kernel.model import Encoded
 from tfrec_cli.dataset.manifest import Shard, Split
 from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.errors import SourceError
@@ -14,62 +14,96 @@ from tfrec_cli.plan import SplitPlan
 from tfrec_cli.tasks import EncodedBatch
 
 
-class RecordStream:
-    """The records of encoded batches, taken in runs of any length."""
+class SplitWriter:
+    """Writes the records of one split, in order, into its shards.
 
-    def __init__(self, batches: Iterable[EncodedBatch]) -> None:
-        self._batches = iter(batches)
-        self._data = memoryview(b"")
-        self._ends: np.ndarray[Any, np.dtype[np.int64]] = np.zeros(0, dtype=np.int64)
-        self._taken = 0
-
-    def take(self, count: int) -> Iterator[tuple[memoryview, int]]:
-        """The next `count` records: runs of framed bytes, with the number of records in each.
-
-        Raises SourceError where the batches end before: the source has changed since the survey.
-        """
-        while count:
-            if self._taken == len(self._ends):
-                self._next()
-                continue
-            last = min(self._taken + count, len(self._ends))
-            yield self._data[self._offset(self._taken) : self._offset(last)], last - self._taken
-            count -= last - self._taken
-            self._taken = last
-
-    def finish(self) -> None:
-        """Raise SourceError where records are left."""
-        while self._taken == len(self._ends):
-            try:
-                self._next()
-            except SourceError:
-                return
-        raise SourceError("the source has more rows than when it was surveyed. Run again.")
-
-    def _next(self) -> None:
-        batch = next(self._batches, None)
-        if batch is None:
-            raise SourceError("the source has fewer rows than when it was surveyed. Run again.")
-        self._data, self._ends = memoryview(batch.records.data), batch.records.ends
-        self._taken = 0
-
-    def _offset(self, record: int) -> int:
-        return int(self._ends[record - 1]) if record else 0
-
-
-def write_split(
-    plan: SplitPlan, writers: Iterable[ShardWriter], batches: Iterable[EncodedBatch]
-) -> Split:
-    """Write the shards of one split, in order; return what they hold.
-
-    writers: one a shard; each is opened when its turn comes.
+    shards: their writers, each made when its turn comes. As a context manager it gives up the
+    shard it is writing on an error.
     """
-    stream = RecordStream(batches)
-    shards: list[Shard] = []
-    for records, writer in zip(plan.shards, writers, strict=True):
-        with writer as shard:
-            for data, count in stream.take(records):
-                shard.write(data, count)
-            shards.append(shard.close())
-    stream.finish()
-    return Split(plan.name, tuple(shards))
+
+    def __init__(self, plan: SplitPlan, shards: Iterable[ShardWriter]) -> None:
+        self._plan = plan
+        self._planned, self._shards = iter(plan.shards), iter(shards)
+        self._shard: ShardWriter | None = None
+        self._left = 0
+        self._done: list[Shard] = []
+
+    def add(self, records: Encoded, first: int = 0, last: int | None = None) -> None:
+        """Write the records `first` to `last` (all of them).
+
+        Raises SourceError where they are more than planned.
+        """
+        data, ends = memoryview(records.data), records.ends
+        last = len(ends) if last is None else last
+        begin = int(ends[first - 1]) if first else 0
+        while first < last:
+            shard = self._next()
+            count = min(self._left, last - first)
+            end = int(ends[first + count - 1])
+            shard.write(data[begin:end], count)
+            first, begin = first + count, end
+            self._left -= count
+
+    def finish(self) -> Split:
+        """Close the last shard; return what all of them hold.
+
+        Raises SourceError where records are missing: the source has changed since the survey.
+        """
+        if self._left:
+            raise SourceError("the source has fewer rows than when it was surveyed. Run again.")
+        self._close()
+        for records in self._planned:
+            if records:
+                raise SourceError("the source has fewer rows than when it was surveyed. Run again.")
+            self._shard = next(self._shards)
+            self._close()
+        plan = self._plan
+        return Split(plan.name, tuple(self._done), plan.asked, plan.classes)
+
+    def _next(self) -> ShardWriter:
+        """The shard that takes the next record."""
+        while not self._left:
+            self._close()
+            left = next(self._planned, None)
+            if left is None:
+                raise SourceError("the source has more rows than when it was surveyed. Run again.")
+            self._left, self._shard = left, next(self._shards)
+        assert self._shard is not None
+        return self._shard
+
+    def _close(self) -> None:
+        if self._shard is not None:
+            self._done.append(self._shard.close())
+            self._shard = None
+
+    def __enter__(self) -> SplitWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._shard is not None:
+            self._shard.abort()
+
+
+def write_split(writer: SplitWriter, batches: Iterable[Encoded]) -> Split:
+    """Write all records of one split; return what its shards hold."""
+    with writer:
+        for records in batches:
+            writer.add(records)
+        return writer.finish()
+
+
+def route(writers: Iterable[SplitWriter], batches: Iterable[EncodedBatch]) -> tuple[Split, ...]:
+    """Write batches whose records stand split by split; return what each split's shards hold."""
+    with ExitStack() as after:
+        opened = [after.enter_context(writer) for writer in writers]
+        for batch in batches:
+            first = 0
+            for writer, count in zip(opened, batch.splits, strict=True):
+                writer.add(batch.records, first, first + count)
+                first += count
+        return tuple(writer.finish() for writer in opened)

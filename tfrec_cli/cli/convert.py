@@ -16,9 +16,17 @@ from tfrec_cli.cli.common import (
     plural,
     source_options,
 )
+from tfrec_cli.cli.order import order_options, share, split_classes
 from tfrec_cli.cli.progress import TerminalReporter
 from tfrec_cli.errors import UsageError
-from tfrec_cli.options import LEVELS, Compression, ConvertOptions, default_jobs, parse_size
+from tfrec_cli.options import (
+    LEVELS,
+    Compression,
+    ConvertOptions,
+    default_jobs,
+    default_memory,
+    parse_size,
+)
 
 if TYPE_CHECKING:
     from tfrec_cli.dataset.manifest import FeatureFacts, Manifest
@@ -34,7 +42,7 @@ SHOWN_FEATURES = 20
 )
 @source_options
 @click.option("--name", help="Dataset name in shard names. Default: DEST's base name.")
-@click.option("--split", metavar="NAME", help="Split name in shard names. Default: train.")
+@order_options
 @click.option("--shards", type=click.IntRange(1), help="Number of shards of each split.")
 @click.option(
     "--shard-size", metavar="SIZE", type=Parsed("size", parse_size), default="128MiB",
@@ -69,13 +77,13 @@ SHOWN_FEATURES = 20
 @click.option("--overwrite", is_flag=True, help="Replace a dataset that tfrec wrote, as a whole.")
 @click.option(
     "--temp-dir", metavar="DIR", type=click.Path(),
-    help="Where streams are spooled. Default: the system's.",
+    help="Where streams, and records to be ordered, are kept meanwhile. Default: the system's, and "
+    "beside DEST.",
 )  # fmt: skip
-@click.option("--verify", is_flag=True, help="Read all that was written before it is put at DEST.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @debug_option
-def command(paths: tuple[str, ...], as_json: bool, quiet: bool, verify: bool, **given: Any) -> None:
+def command(paths: tuple[str, ...], as_json: bool, quiet: bool, **given: Any) -> None:
     r"""Write the rows of SOURCE... as a TFRecord dataset at DEST.
 
     SOURCE is a CSV or Parquet file, an image folder, a folder or pattern of files, or - for
@@ -86,11 +94,10 @@ def command(paths: tuple[str, ...], as_json: bool, quiet: bool, verify: bool, **
     \b
     tfrec convert penguins.csv dataset
     tfrec convert 'logs/*.parquet' dataset --shards 16 --compression gzip
-    tfrec convert photos/ dataset
+    tfrec convert photos/ dataset --shuffle --split train=0.9,test=0.1 --stratify image/class/text
     tfrec convert train.csv train.tfrecord.gz --schema schema.yaml
     """
     from tfrec_cli.conversion import convert
-    from tfrec_cli.verification import check_staged
 
     options = options_of(paths, given)
     to_stdout = options.dest == "-"
@@ -99,7 +106,7 @@ def command(paths: tuple[str, ...], as_json: bool, quiet: bool, verify: bool, **
     reporter = TerminalReporter(bar=not quiet and not as_json)
     began = time.monotonic()
     try:
-        manifest = convert(options, reporter, check_staged if verify else None)
+        manifest = convert(options, reporter)
     finally:
         reporter.close()
     seconds = time.monotonic() - began
@@ -122,6 +129,7 @@ def options_of(
         given["compression"] = Compression.parse(given["compression"], given["compressor"])
     given["source_options"] = parse_source_options(given["source_options"])
     given["jobs"] = given["jobs"] or default_jobs()
+    given["memory"] = given["memory"] or default_memory()
     return ConvertOptions(sources=paths[:-1], dest=paths[-1], **given)
 
 
@@ -152,11 +160,13 @@ def _summary(manifest: Manifest, options: ConvertOptions, seconds: float) -> str
 
 def _split_lines(manifest: Manifest) -> list[str]:
     lines = []
+    width = max(8, *(len(split.name) for split in manifest.splits))
     for split in manifest.splits:
         first, last = split.shards[0].name, split.shards[-1].name
         names = first if first == last else f"{first} … {last}"
-        lines.append(f"  {split.name:<8} {plural(split.records, 'record')}: {names}")
-    return lines
+        records = plural(split.records, "record") + share(split, manifest.records)
+        lines.append(f"  {split.name:<{width}} {records}: {names}")
+    return [*lines, *split_classes(manifest.splits)]
 
 
 def _schema_line(manifest: Manifest, options: ConvertOptions) -> str:

@@ -8,7 +8,8 @@ time of writing: the same run leaves the same manifest. The file is one JSON obj
     name         what the shards are named by
     compression  {kind, level, compressor}
     rows         {read, written, skipped, rejected}
-    splits       [{name, records, shards: [{name, records, bytes, crc32c}]}]
+    splits       [{name, records, asked, classes, shards: [{name, records, bytes, crc32c}]}]; asked
+                 (a fraction of all) and classes ({name: records}) only where they were asked for
     features     [{key, type, shape, ragged, row_lengths, missing, labels, first_label}] of a record
     files        [{name, bytes, crc32c}] beside the shards: schema, label files
     options      those that the output depends on
@@ -56,10 +57,16 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One split and its shards in order."""
+    """One split and its shards in order.
+
+    asked: the fraction of all records that was asked for it. classes: how many of its records are
+    of each class, where the split was made within classes.
+    """
 
     name: str
     shards: tuple[Shard, ...]
+    asked: float | None = None
+    classes: Mapping[str, int] | None = None
 
     @property
     def records(self) -> int:
@@ -182,7 +189,7 @@ class Manifest:
 
     def to_json(self) -> str:
         """The text of `manifest.json`: ASCII, one line an entry, the same for equal manifests."""
-        splits = [{"name": s.name, "records": s.records, "shards": s.shards} for s in self.splits]
+        splits = [_split_entry(split) for split in self.splits]
         entries: dict[str, Any] = {
             "tfrec": asdict(self.tfrec),
             "name": self.name,
@@ -309,6 +316,15 @@ def _compact(value: Any) -> str:
     if hasattr(value, "__dataclass_fields__"):
         return json.dumps({name: getattr(value, name) for name in value.__dataclass_fields__})
     return json.dumps(value, allow_nan=False)
+
+
+def _split_entry(split: Split) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": split.name, "records": split.records}
+    if split.asked is not None:
+        entry["asked"] = split.asked
+    if split.classes is not None:
+        entry["classes"] = dict(split.classes)
+    return entry | {"shards": split.shards}
 
 
 def _label_file(feature: str, taken: Mapping[str, str]) -> str:

@@ -74,6 +74,7 @@ class Partition:
     size: bytes of source behind it (uncompressed where known), for estimates.
     split: the split that all its rows belong to, where the source's layout says so.
     detail: whatever the source needs to read it.
+    files: the file of each row, as in `Origin.files`, where a row is a file of its own.
     """
 
     file: str
@@ -82,6 +83,7 @@ class Partition:
     size: int
     detail: Any = None
     split: str | None = None
+    files: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

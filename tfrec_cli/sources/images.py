@@ -148,7 +148,8 @@ class ImagesSource:
                         names,
                     )
                     size = sum(detail.sizes)
-                    yield Partition(tree.root, row, len(run), size, detail, split)
+                    names_of = tuple(display(path) for path in detail.paths)
+                    yield Partition(tree.root, row, len(run), size, detail, split, names_of)
                     row += len(run)
 
     def read(self, partition: Partition, columns: Sequence[str]) -> Iterator[SourceBatch]:

@@ -1,0 +1,162 @@
+"""Sorted runs and their merging: in memory and in files alike."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfrec_cli.errors import DatasetError
+from tfrec_cli.ordering import plan_memory
+from tfrec_cli.shuffle.merge import RunStack, encoded, merge_segment, records_of
+from tfrec_cli.shuffle.runs import Room, Run, hold_run, run_path, run_schema, spill_run
+from tfrec_cli.shuffle.segments import Segments, sorted_rows
+
+
+def batch_of(keys: list[int], records: list[bytes]) -> pa.RecordBatch:
+    arrays = [pa.array(keys, pa.uint64()), pa.array(records, pa.large_binary())]
+    return pa.RecordBatch.from_arrays(arrays, schema=run_schema(pa.uint64()))
+
+
+def run_of(rows: list[tuple[int, int, bytes]], segments: Segments, path: Path | None = None) -> Run:
+    """A run of (split, key, record) rows."""
+    rows = sorted(rows, key=lambda row: row[:2])
+    batch = batch_of([row[1] for row in rows], [row[2] for row in rows])
+    counts = [sum(row[0] == split for row in rows) for split in range(len(segments.counts))]
+    ends = segments.ends(counts, batch.column(0))
+    return hold_run(batch, ends) if path is None else spill_run(str(path), batch, ends)
+
+
+def merged(runs: list[Run], segments: Segments) -> list[bytes]:
+    found = []
+    for segment in range(segments.total):
+        batch = merge_segment(runs, segment)
+        found += [] if batch is None else batch.column(1).to_pylist()
+    return found
+
+
+ROW = st.tuples(st.integers(0, 2), st.integers(0, 15).map(lambda n: n << 60))
+
+
+@given(
+    st.lists(st.lists(ROW, max_size=8), min_size=1, max_size=6),
+    st.tuples(*[st.integers(1, 5)] * 3),
+)
+def test_merged_runs_are_the_stable_sort_of_all_rows(
+    tmp_path_factory: pytest.TempPathFactory,
+    parts: list[list[tuple[int, int]]],
+    counts: tuple[int, ...],
+) -> None:
+    folder = tmp_path_factory.mktemp("runs")
+    segments = Segments(counts)
+    numbered = [
+        [
+            (split, key, f"{part}-{row}".encode() * (row % 3 + 1))
+            for row, (split, key) in enumerate(rows)
+        ]
+        for part, rows in enumerate(parts)
+    ]
+    expected = [r[2] for r in sorted((r for p in numbered for r in p), key=lambda r: r[:2])]
+    held = [run_of(rows, segments) for rows in numbered]
+    spilled = [run_of(rows, segments, folder / f"{n}") for n, rows in enumerate(numbered)]
+    assert merged(held, segments) == expected
+    assert merged(spilled, segments) == expected
+    assert merged([a if n % 2 else b for n, (a, b) in enumerate(zip(held, spilled, strict=True))],
+                  segments) == expected  # fmt: skip
+
+
+@pytest.mark.parametrize("most", [2, 3, 5, 100])
+def test_runs_beyond_a_number_are_merged_and_equal_keys_keep_their_order(
+    tmp_path: Path, most: int
+) -> None:
+    segments = Segments((3,))
+    stack = RunStack(str(tmp_path), pa.uint64(), most)
+    rows = [(0, (n * 7 % 5) << 61, str(n).encode()) for n in range(120)]
+    for number in range(40):
+        path = tmp_path / f"run-{number}" if number % 3 else None
+        stack.add(run_of(rows[number * 3 : number * 3 + 3], segments, path))
+    assert len(stack.runs) <= max(40 if most == 100 else 0, most * 6)
+    assert merged(stack.runs, segments) == [r[2] for r in sorted(rows, key=lambda r: r[1])]
+    kept = {Path(run.path).name for run in stack.runs if run.path}
+    assert {path.name for path in tmp_path.iterdir()} == kept
+
+
+def test_a_run_is_an_arrow_stream(tmp_path: Path) -> None:
+    segments = Segments((4,))
+    run = run_of([(0, n << 62, b"x" * n) for n in range(4)], segments, tmp_path / "run")
+    with open(run.path, "rb") as file:
+        table = pa.ipc.open_stream(file).read_all()
+    assert table.schema == run_schema(pa.uint64())
+    assert table["record"].to_pylist() == [b"", b"x", b"xx", b"xxx"]
+
+
+def test_runs_travel() -> None:
+    segments = Segments((2,))
+    run = run_of([(0, 1 << 63, b"b"), (0, 5, b"a")], segments)
+    assert merged([pickle.loads(pickle.dumps(run))], segments) == [b"a", b"b"]
+
+
+def test_a_run_that_is_cut_or_gone_is_an_error_in_one_line(tmp_path: Path) -> None:
+    segments = Segments((1,))
+    run = run_of([(0, 1, b"abc" * 100)], segments, tmp_path / "run")
+    data = (tmp_path / "run").read_bytes()
+    (tmp_path / "run").write_bytes(data[:200])
+    with pytest.raises(DatasetError, match="cut short"):
+        run.read(0)
+    (tmp_path / "run").unlink()
+    with pytest.raises(DatasetError, match="--temp-dir"):
+        run.read(0)
+
+
+def test_a_run_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"cannot be kept there.*--temp-dir"):
+        run_of([(0, 1, b"a")], Segments((1,)), tmp_path / "none" / "run")
+
+
+def test_segments_by_a_sample_of_binary_keys() -> None:
+    segments = Segments((3, 1), (b"b", b"d", b"f"))
+    keys = pa.array([b"a", b"d", b"e", b"g", b"a", b"z"], pa.large_binary())
+    assert segments.ends([4, 2], keys).tolist() == [1, 3, 4, 6]
+    assert [list(segments.of(split)) for split in (0, 1)] == [[0, 1, 2], [3]]
+
+
+def test_rows_are_sorted_by_split_then_key() -> None:
+    splits = np.array([1, 0, 1, 0], np.uint8)
+    for keys in (
+        pa.array([1, 2, 0, 2], pa.uint64()),
+        pa.array([b"b", b"c", b"a", b"c"], pa.large_binary()),
+    ):
+        assert sorted_rows(keys, splits).tolist() == [1, 3, 2, 0]
+        assert sorted_rows(keys).tolist() == [2, 0, 1, 3]
+
+
+def test_records_and_arrays_are_each_other() -> None:
+    batch = batch_of([1, 2, 3], [b"a", b"", b"bcd"])
+    for part in (batch, batch.slice(1), batch.slice(1, 1), batch.slice(0, 0)):
+        found = encoded(part)
+        assert records_of(found).to_pylist() == part.column(1).to_pylist()
+        assert bytes(found.data) == b"".join(part.column(1).to_pylist())
+    assert len(encoded(None).ends) == 0
+
+
+def test_room_is_given_away_once() -> None:
+    room = Room(100)
+    assert [room.take(size) for size in (60, 60, 40, 1)] == [True, False, True, False]
+
+
+def test_the_budget_is_kept_whatever_the_jobs() -> None:
+    for memory in (1, 2**20, 2**27, 2**32):
+        for jobs in (1, 7, 64):
+            budget = plan_memory(memory, jobs, 1e12)
+            assert budget.workers * budget.run * 4 <= max(memory, 4)
+            assert budget.workers * budget.segment * 5 <= max(memory, 5)
+            assert budget.held == 0
+
+
+def test_where_runs_lie() -> None:
+    assert run_path("/x", "7") == "/x/run-7.arrows"

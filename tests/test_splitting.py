@@ -1,0 +1,457 @@
+"""Which split a row belongs to: what each form promises, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import EXAMPLES, read_manifest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tfrec_cli
+from tfrec_cli.errors import CellError, SourceError, UsageError
+from tfrec_cli.options import ConvertOptions
+from tfrec_cli.records.framing import read_records
+from tfrec_cli.splitting.asked import RULES, parse_splits
+from tfrec_cli.splitting.quota import HashFile, repeated, shares, thresholds
+
+THREE = "train=0.8,validation=0.1,test=0.1"
+
+
+def table(path: Path, rows: Sequence[int]) -> str:
+    """A CSV file with an id, a group of about seven rows, and one of three classes, a row each."""
+    lines = (f"{row},g{row * 7919 % 1009 % 60},{'abc'[row % 11 % 3]}\n" for row in rows)
+    path.write_text("id,group,class\n" + "".join(lines))
+    return str(path)
+
+
+def found(dest: Path) -> dict[str, list[bytes]]:
+    """The records of each split, in order."""
+    splits = read_manifest(dest)["splits"]
+    return {
+        split["name"]: [r for shard in split["shards"] for r in read_records(dest / shard["name"])]
+        for split in splits
+    }
+
+
+def split_of(dest: Path) -> dict[bytes, str]:
+    """The split of each record."""
+    return {record: name for name, records in found(dest).items() for record in records}
+
+
+def convert(source: Any, dest: Path, **options: Any) -> dict[bytes, str]:
+    tfrec_cli.convert(source, str(dest), **options)
+    return split_of(dest)
+
+
+@pytest.mark.parametrize("jobs", [1, 7])
+def test_fractions_divide_all_rows_and_keep_their_order(tmp_path: Path, jobs: int) -> None:
+    source = table(tmp_path / "a.csv", range(3000))
+    tfrec_cli.convert(source, str(tmp_path / "plain"))
+    order = found(tmp_path / "plain")["train"]
+    manifest = tfrec_cli.convert(source, str(tmp_path / "out"), split=THREE, jobs=jobs, shards=2)
+    assert [split.name for split in manifest.splits] == ["train", "validation", "test"]
+    assert [split.asked for split in manifest.splits] == [0.8, 0.1, 0.1]
+    records = found(tmp_path / "out")
+    assert sorted(r for found_ in records.values() for r in found_) == sorted(order)
+    for name, share in (("train", 0.8), ("validation", 0.1), ("test", 0.1)):
+        assert len(records[name]) == pytest.approx(3000 * share, abs=4 * (3000 * 0.16) ** 0.5)
+        assert records[name] == [record for record in order if record in set(records[name])]
+
+
+def test_rows_and_files_that_are_added_move_no_old_row(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    table(tmp_path / "in" / "b.csv", range(1000))
+    before = convert(str(tmp_path / "in"), tmp_path / "before", split=THREE)
+    table(tmp_path / "in" / "b.csv", range(1700))
+    table(tmp_path / "in" / "a.csv", range(5000, 5300))
+    after = convert(str(tmp_path / "in"), tmp_path / "after", split=THREE)
+    assert len(after) == 2000
+    assert {record: after[record] for record in before} == before
+    assert set(Counter(after.values())) == {"train", "validation", "test"}
+
+
+@pytest.mark.parametrize("form", ["folder", "folder/", "./folder", "folder/*.csv", "files"])
+def test_a_row_is_known_by_its_path_within_the_source(
+    tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    for name in ("a.csv", "b.csv"):
+        table(tmp_path / "folder" / name, range(500) if name == "a.csv" else range(500, 900))
+    expected = convert(str(tmp_path / "folder"), tmp_path / "one", split=THREE)
+    monkeypatch.chdir(tmp_path)
+    source = ["folder/a.csv", "folder/b.csv"] if form == "files" else form
+    assert convert(source, tmp_path / "two", split=THREE) == expected
+
+
+def test_files_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
+    for folder, rows in (("x", range(2000)), ("y", range(2000, 4000))):
+        (tmp_path / folder).mkdir()
+        table(tmp_path / folder / "data.csv", rows)
+    sources = [str(tmp_path / folder / "data.csv") for folder in "xy"]
+    records = found_split_numbers(tmp_path, sources)
+    assert 0.5 < np.mean(records[:2000] == records[2000:]) < 0.8
+    alone = found_split_numbers(tmp_path, sources[:1])
+    assert (alone == records[:2000]).all()
+
+
+def found_split_numbers(tmp_path: Path, sources: list[str]) -> np.ndarray:
+    dest = tmp_path / f"out{len(sources)}"
+    splits = convert(sources, dest, split=THREE)
+    tfrec_cli.convert(sources, str(tmp_path / f"plain{len(sources)}"))
+    order = found(tmp_path / f"plain{len(sources)}")["train"]
+    return np.array([splits[record] for record in order])
+
+
+def test_the_shuffle_seed_moves_no_row_between_splits_and_the_split_seed_does(
+    tmp_path: Path,
+) -> None:
+    source = table(tmp_path / "a.csv", range(1000))
+    plain = convert(source, tmp_path / "o0", split=THREE)
+    for seed in (1, 2):
+        assert convert(source, tmp_path / f"o{seed}", split=THREE, shuffle=True, seed=seed) == plain
+    other = convert(source, tmp_path / "o3", split=THREE, split_seed=1)
+    assert 0.2 < np.mean([other[record] != plain[record] for record in plain]) < 0.5
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1000])
+def test_exact_fractions_hold_to_one_record(tmp_path: Path, rows: int) -> None:
+    source = table(tmp_path / "a.csv", range(rows))
+    manifest = tfrec_cli.convert(source, str(tmp_path / "out"), split=THREE, split_exact=True)
+    for split in manifest.splits:
+        assert split.asked is not None
+        assert abs(split.records - split.asked * rows) < 1
+    assert sum(map(len, found(tmp_path / "out").values())) == rows
+
+
+def test_groups_never_straddle(tmp_path: Path) -> None:
+    source = table(tmp_path / "a.csv", range(3000))
+    splits = convert(source, tmp_path / "out", split="a=0.5,b=0.5", split_by="group")
+    groups: dict[bytes, set[str]] = {}
+    for record, split in splits.items():
+        word = re.search(rb"(?<![a-z])g\d+", record)
+        assert word
+        groups.setdefault(word[0], set()).add(split)
+    assert len(groups) == 60
+    assert {len(found) for found in groups.values()} == {1}
+    assert Counter(split for found in groups.values() for split in found)["a"] in range(18, 43)
+
+
+def test_a_group_is_its_value_whatever_the_format(tmp_path: Path) -> None:
+    column = [row % 50 for row in range(600)]
+    (tmp_path / "a.csv").write_text("g\n" + "".join(f"{g}\n" for g in column))
+    pq.write_table(pa.table({"g": pa.array(column, pa.int16())}), tmp_path / "b.parquet")
+    options = {"split": "a=0.5,b=0.5", "split_by": "g"}
+    first, second = (
+        convert(str(tmp_path / name), tmp_path / name[0], **options)
+        for name in ("a.csv", "b.parquet")
+    )
+    assert first == second
+
+
+def test_classes_are_divided_to_one_record(tmp_path: Path) -> None:
+    source = table(tmp_path / "a.csv", [*range(800), *range(0, 99, 11)])
+    manifest = tfrec_cli.convert(
+        source, str(tmp_path / "out"), split=THREE, stratify="class", shuffle=True
+    )
+    totals = Counter("abc"[row % 11 % 3] for row in [*range(800), *range(0, 99, 11)])
+    for split in manifest.splits:
+        assert split.classes is not None
+        assert sum(split.classes.values()) == split.records
+        for name, total in totals.items():
+            assert abs(split.classes[name] - total * (split.asked or 0)) < 1
+    entry = read_manifest(tmp_path / "out")["splits"][0]
+    assert list(entry["classes"]) == ["a", "b", "c"]
+
+
+def test_many_small_classes_do_not_leave_a_split_short() -> None:
+    counts = [shares(3, parse_splits(THREE).cumulative, number) for number in range(1000)]
+    total = np.sum(counts, axis=0)
+    assert total == pytest.approx([2400, 300, 300], abs=5)
+
+
+def test_penguins_are_stratified(tmp_path: Path) -> None:
+    manifest = tfrec_cli.convert(
+        EXAMPLES / "penguins.csv", str(tmp_path / "out"), split="train=0.8,test=0.2",
+        stratify="species",
+    )  # fmt: skip
+    classes = {split.name: dict(split.classes or {}) for split in manifest.splits}
+    assert sum(classes["test"].values()) == pytest.approx(344 * 0.2, abs=1.5)
+    assert {name: count + classes["test"][name] for name, count in classes["train"].items()} == {
+        "Adelie": 152, "Chinstrap": 68, "Gentoo": 124,
+    }  # fmt: skip
+
+
+SPLIT_CELLS = "split,x\ntrain,1\nTRAIN,2\nvalidation,3\ntest,4\n,5\nvla,6\n"
+
+
+@pytest.mark.parametrize("jobs", [1, 4])
+def test_a_cell_that_is_none_of_the_splits_is_an_error_that_names_it(
+    tmp_path: Path, jobs: int
+) -> None:
+    (tmp_path / "sp.csv").write_text(SPLIT_CELLS)
+    with pytest.raises(CellError, match=r'sp\.csv, line 3, column split: "TRAIN" is not one of'):
+        tfrec_cli.convert(
+            str(tmp_path / "sp.csv"), str(tmp_path / "out"), split="train,validation,test",
+            split_column="split", jobs=jobs,
+        )  # fmt: skip
+    assert not (tmp_path / "out").exists()
+
+
+def test_rows_without_a_good_split_can_be_skipped(tmp_path: Path) -> None:
+    (tmp_path / "sp.csv").write_text(SPLIT_CELLS)
+    manifest = tfrec_cli.convert(
+        str(tmp_path / "sp.csv"), str(tmp_path / "out"), split="train,validation,test",
+        split_column="split", on_error="skip", rejects=str(tmp_path / "rejects"),
+    )  # fmt: skip
+    assert [(split.name, split.records) for split in manifest.splits] == [
+        ("train", 1), ("validation", 1), ("test", 1),
+    ]  # fmt: skip
+    lines = (tmp_path / "rejects").read_text().splitlines()
+    assert [f'"line": {line}' in text for line, text in zip((3, 6, 7), lines, strict=True)]
+
+
+def test_without_names_every_value_is_a_split_and_a_blank_is_an_error(tmp_path: Path) -> None:
+    source = tmp_path / "sp.csv"
+    source.write_text("split,x\nb,1\na,2\nb,3\n")
+    manifest = tfrec_cli.convert(str(source), str(tmp_path / "out"), split_column="split")
+    assert [(split.name, split.records) for split in manifest.splits] == [("b", 2), ("a", 1)]
+    source.write_text("split,x\nb,1\n,2\n")
+    with pytest.raises(CellError, match=r"sp\.csv, line 3, column split: has no value"):
+        tfrec_cli.convert(str(source), str(tmp_path / "o2"), split_column="split")
+    source.write_text("split,x\nb,1\na b,2\n")
+    with pytest.raises(CellError, match=r'line 3, column split: "a b" is not a split name'):
+        tfrec_cli.convert(str(source), str(tmp_path / "o3"), split_column="split")
+    source.write_text("split,x\n" + "".join(f"s{row},1\n" for row in range(101)))
+    with pytest.raises(UsageError, match="more than 100 different values"):
+        tfrec_cli.convert(str(source), str(tmp_path / "o4"), split_column="split")
+
+
+def test_the_first_error_is_reported_though_the_split_column_is_read_first(tmp_path: Path) -> None:
+    source = tmp_path / "sp.csv"
+    source.write_text("split,x\ntrain,1\ntrain,z\nbad,3\n")
+    schema = {"features": {"x": "int64"}}
+    for split in ("train,test", None):
+        with pytest.raises(CellError, match="line 3, column x"):
+            tfrec_cli.convert(
+                str(source), str(tmp_path / "out"), split=split, split_column="split", schema=schema
+            )
+        source.write_text("split,x\ntrain,1\ntrain,z\nb ad,3\n")
+
+
+def test_columns_that_are_no_features_decide_as_well(tmp_path: Path) -> None:
+    source = table(tmp_path / "a.csv", range(500))
+    schema = {"features": {"id": "int64"}}
+    for number, options in enumerate(
+        (
+            {"split": THREE, "split_by": "group"},
+            {"split": THREE, "stratify": "class"},
+            {"split_column": "class"},
+            {"sort_by": "group", "split": THREE},
+            {"key": ("group", "id"), "shuffle": True},
+        )
+    ):
+        manifest = tfrec_cli.convert(source, str(tmp_path / f"{number}"), schema=schema, **options)  # type: ignore[arg-type]
+        assert manifest.records == 500
+        assert [feature.key for feature in manifest.features] == ["id"]
+
+
+def test_key_columns_tell_rows_apart_wherever_they_stand(tmp_path: Path) -> None:
+    forward = table(tmp_path / "a.csv", range(800))
+    backward = table(tmp_path / "b.csv", range(799, -1, -1))
+    options: dict[str, Any] = {"key": "id", "split": THREE}
+    assert convert(forward, tmp_path / "o1", **options) == convert(
+        backward, tmp_path / "o2", **options
+    )
+    for source, dest in ((forward, "o3"), (backward, "o4")):
+        convert(source, tmp_path / dest, key="id", shuffle=True)
+    assert found(tmp_path / "o3") == found(tmp_path / "o4")
+
+
+@pytest.mark.parametrize("memory", ["1GiB", "1"])
+def test_two_rows_of_one_key_are_an_error_that_names_both(tmp_path: Path, memory: str) -> None:
+    sources = [table(tmp_path / "a.csv", range(50)), table(tmp_path / "b.csv", [90, 17, 91])]
+    with pytest.raises(SourceError, match=r'b\.csv, line 3, .*"17".*a\.csv, line 19'):
+        tfrec_cli.convert(sources, str(tmp_path / "o"), key="id", shuffle=True, memory=memory)
+    (tmp_path / "c.csv").write_text("id,x\n1,1\n,2\n")
+    with pytest.raises(CellError, match=r"c\.csv, line 3, column id: has no value, which --key"):
+        tfrec_cli.convert(str(tmp_path / "c.csv"), str(tmp_path / "o"), key="id", shuffle=True)
+
+
+def test_images_are_known_by_their_names(tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(EXAMPLES / "digits", tmp_path / "digits")
+    before = convert(str(tmp_path / "digits"), tmp_path / "o1", split=THREE)
+    first = sorted((tmp_path / "digits").rglob("*.png"))[0]
+    shutil.copy(first, first.with_name("000-new.png"))
+    after = convert(str(tmp_path / "digits"), tmp_path / "o2", split=THREE)
+    assert {record: after[record] for record in before} == before
+    assert len(after) == len(before) + 1
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("form", [{}, {"split_exact": True}, {"stratify": "class"}])
+def test_shards_are_exact_with_skipped_rows_and_a_limit(
+    tmp_path: Path, form: dict[str, Any], shuffle: bool
+) -> None:
+    lines = [f"{row if row % 97 else 'bad'},{'xy'[row % 5 % 2]}\n" for row in range(1500)]
+    (tmp_path / "a.csv").write_text("id,class\n" + "".join(lines[:800]))
+    (tmp_path / "b.csv").write_text("id,class\n" + "".join(lines[800:]))
+    sources = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
+    manifest = tfrec_cli.convert(
+        sources, str(tmp_path / "out"), schema={"features": {"id": "int64", "class": "bytes"}},
+        on_error="skip", limit=1200, shards=3, split=THREE, shuffle=shuffle, **form,
+    )  # fmt: skip
+    good = sum(1 for row in range(1200) if row % 97)
+    assert manifest.records == good
+    for split in manifest.splits:
+        sizes = [shard.records for shard in split.shards]
+        assert max(sizes) - min(sizes) <= 1
+        if form:
+            assert abs(split.records - good * (split.asked or 0)) < 3
+    assert {name: len(records) for name, records in found(tmp_path / "out").items()} == {
+        split.name: split.records for split in manifest.splits
+    }
+
+
+# What is refused ---------------------------------------------------------------------------------
+
+REFUSED = [
+    ({"seed": 1}, "--seed needs --shuffle"),
+    ({"shuffle": True, "sort_by": "id"}, "--sort-by"),
+    ({"split": "a,b"}, "fraction for each"),
+    ({"split_column": "class", "split": THREE}, "--split-column and fractions"),
+    ({"split_exact": True}, "--split-exact needs"),
+    ({"split_by": "group"}, "--split-by needs"),
+    ({"stratify": "class"}, "--stratify needs"),
+    ({"split_seed": 0}, "--split-seed needs"),
+    ({"split": THREE, "split_by": "group", "stratify": "class"}, "--split-by and --stratify"),
+    ({"split": THREE, "split_by": "group", "split_exact": True}, "--split-by and --split-exact"),
+    ({"split": THREE, "stratify": "class", "split_exact": True}, "--stratify and --split-exact"),
+    ({"key": "id"}, "--key needs"),
+    ({"key": "id", "split": THREE, "split_by": "group"}, "--key and --split-by"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), REFUSED)
+def test_combinations_that_make_no_sense(
+    tmp_path: Path, options: dict[str, Any], words: str
+) -> None:
+    source = table(tmp_path / "a.csv", range(5))
+    with pytest.raises(UsageError) as caught:
+        tfrec_cli.convert(source, str(tmp_path / "out"), **options)
+    assert words in str(caught.value)
+
+
+def test_every_rule_is_tried() -> None:
+    tried = set()
+    for options, _ in REFUSED:
+        tuples = {k: (v,) if k in ("sort_by", "key") else v for k, v in options.items()}
+        given_options = ConvertOptions(("a",), "b", **tuples)
+        asked = parse_splits(given_options.split)
+        tried.add(next(rule.reason for rule in RULES if rule.broken(given_options, asked)))
+    assert tried == {rule.reason for rule in RULES}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a=0.5,b=0.4", "add up to 0.9"),
+        ("a=0.5,b=x", '"x" is not a fraction'),
+        ("a=1,b=0", '"0" is not a fraction'),
+        ("a=0.5,b", '"" is not a fraction'),
+        ("a=-0.5,b=1.5", "not a fraction"),
+        ("a=0.5,a=0.5", "a is there twice"),
+        ("a b=1", "not a split name"),
+        ("", "not a split name"),
+    ],
+)
+def test_wrong_fractions(text: str, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_splits(text)
+    assert words in str(caught.value)
+
+
+def test_fractions_are_exact_numbers() -> None:
+    assert parse_splits("a=0.1,b=0.2,c=0.7").cumulative[-1] == 1
+    assert parse_splits("a=33%,b=1/3,c=101/300").fractions[1] == Fraction(1, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"split": THREE, "stratify": "clas"}, 'no column "clas". Did you mean "class"'),
+        ({"sort_by": "idd"}, 'no column "idd"'),
+        ({"key": "x", "shuffle": True}, 'no column "x"'),
+        ({"key": ("id", "id"), "shuffle": True}, "once"),
+        ({"seed": -1, "shuffle": True}, "seed is -1"),
+    ],
+)
+def test_columns_that_are_not_there(tmp_path: Path, options: dict[str, Any], words: str) -> None:
+    source = table(tmp_path / "a.csv", range(5))
+    with pytest.raises(UsageError) as caught:
+        tfrec_cli.convert(source, str(tmp_path / "out"), **options)
+    assert words in str(caught.value)
+
+
+def test_one_file_takes_one_split(tmp_path: Path) -> None:
+    source = table(tmp_path / "a.csv", range(50))
+    with pytest.raises(UsageError, match="one file"):
+        tfrec_cli.convert(source, str(tmp_path / "a.tfrecord"), split=THREE)
+    with pytest.raises(UsageError, match="one file"):
+        tfrec_cli.convert(source, str(tmp_path / "a.tfrecord"), split_column="class")
+
+
+@pytest.mark.parametrize("options", [{"split": "a=1"}, {"split_column": "image/class/text"}])
+def test_folders_that_name_splits_leave_nothing_to_ask(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    import shutil
+
+    for split in ("train", "test"):
+        shutil.copytree(EXAMPLES / "digits" / "0", tmp_path / "in" / split / "0")
+    with pytest.raises(UsageError, match="folders already name splits"):
+        tfrec_cli.convert(str(tmp_path / "in"), str(tmp_path / "out"), **options)
+
+
+# Exact thresholds --------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2**64 - 1)), min_size=1, unique=True),
+    st.sampled_from([THREE, "a=0.5,b=0.5", "a=1", "a=1/3,b=1/3,c=1/3"]),
+)
+def test_thresholds_cut_sorted_hashes_where_they_should(
+    rows: list[tuple[int, int]], text: str
+) -> None:
+    cumulative = parse_splits(text).cumulative
+    with HashFile(64) as file:
+        for code, value in rows:
+            file.add(np.array([code], np.uint32), np.array([value], np.uint64))
+        totals = [sum(code == row[0] for row in rows) for code in range(4)]
+        quotas = [shares(total, cumulative, code) for code, total in enumerate(totals)]
+        begins = thresholds(file, quotas)
+    for code, quota in enumerate(quotas):
+        ordered = sorted(value for c, value in rows if c == code)
+        edges = np.cumsum(quota)[:-1].tolist()
+        assert list(begins[code]) == [
+            ordered[edge] if edge < len(ordered) else 2**64 - 1 for edge in edges
+        ]
+
+
+@given(st.lists(st.integers(0, 2**64 - 1).map(lambda n: n >> 58 << 58)), st.integers(1, 400))
+def test_repeated_hashes_are_found_in_any_memory(values: list[int], memory: int) -> None:
+    with HashFile(32) as file:
+        file.add(np.zeros(len(values), np.uint32), np.array(values, np.uint64))
+        result = sorted(repeated(file, memory).tolist())
+    assert result == sorted(value for value, count in Counter(values).items() if count > 1)

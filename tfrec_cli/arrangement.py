@@ -1,0 +1,134 @@
+"""What the options of order and splits mean for one source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tfrec_cli.errors import UsageError, did_you_mean, shorten
+from tfrec_cli.options import ConvertOptions
+from tfrec_cli.shuffle.identity import Identity, OrderColumn, identify
+from tfrec_cli.shuffle.sorting import check_sortable
+from tfrec_cli.sources.base import Column, Survey
+from tfrec_cli.splitting.asked import Asked, parse_splits
+from tfrec_cli.splitting.splitter import Form, Splitter
+
+DEFAULT_SPLIT = "train"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How the records of each split are put in order: shuffled with a seed, or sorted by columns.
+
+    identity: what a shuffle goes by.
+    """
+
+    kind: Literal["shuffle", "sort"]
+    identity: Identity = field(default_factory=Identity)
+    seed: int = 0
+    sort_by: tuple[OrderColumn, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The source's columns that the order depends on."""
+        return tuple(column.name for column in (*self.identity.keys, *self.sort_by))
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """The split and the place of rows.
+
+    splitter: None where all rows, or whole partitions, go to one split each and in source order.
+    order: None is the source's. keys: the columns whose values must differ from row to row.
+    """
+
+    splitter: Splitter | None = None
+    order: Order | None = None
+    keys: tuple[OrderColumn, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The source's columns that splits and order depend on, each once."""
+        splitting = self.splitter.columns if self.splitter else ()
+        ordering = self.order.columns if self.order else ()
+        keys = (key.name for key in self.keys)
+        return tuple(dict.fromkeys((*splitting, *ordering, *keys)))
+
+
+def arrange(options: ConvertOptions, survey: Survey) -> Arrangement:
+    """What the options ask of this source.
+
+    Raises UsageError for a column that is not there or cannot be used so, and for splits where
+    the source has splits of its own.
+    """
+    asked = parse_splits(options.split)
+    folders = _folders(survey)
+    _refuse_second_splits(options, folders)
+    keys = _columns("--key", options.key, survey)
+    identity = identify(survey.partitions, options.sources, keys)
+    order = _order(options, survey, identity)
+    form, column = _form(options, asked, survey)
+    if form == "one" and order is None:
+        return Arrangement()
+    if form == "one":
+        names = folders or asked.names or (DEFAULT_SPLIT,)
+        return Arrangement(Splitter("folders" if folders else "one", names), order, keys)
+    seed = options.split_seed or 0
+    splitter = Splitter(form, asked.names, identity, seed, column, asked.cumulative)
+    return Arrangement(splitter, order, keys)
+
+
+def _folders(survey: Survey) -> tuple[str, ...]:
+    """The splits that the source's layout names, in its order; what has none is in the default."""
+    found = dict.fromkeys(partition.split for partition in survey.partitions)
+    return tuple(name or DEFAULT_SPLIT for name in found) if set(found) - {None} else ()
+
+
+def _refuse_second_splits(options: ConvertOptions, folders: tuple[str, ...]) -> None:
+    for flag, value in (("--split", options.split), ("--split-column", options.split_column)):
+        if folders and value is not None:
+            names = ", ".join(folders)
+            raise UsageError(f"{flag} {value}: the source's folders already name splits ({names}).")
+
+
+def _order(options: ConvertOptions, survey: Survey, identity: Identity) -> Order | None:
+    if options.shuffle:
+        return Order("shuffle", identity, options.seed or 0)
+    if not options.sort_by:
+        return None
+    sort_by = _columns("--sort-by", options.sort_by, survey)
+    for column in survey.columns:
+        if column.name in options.sort_by:
+            check_sortable(column.name, column.type)
+    return Order("sort", sort_by=sort_by)
+
+
+def _form(options: ConvertOptions, asked: Asked, survey: Survey) -> tuple[Form, OrderColumn | None]:
+    """How rows get their splits, and the column that decides."""
+    forms: tuple[tuple[Form, str, str | None], ...] = (
+        ("column", "--split-column", options.split_column),
+        ("groups", "--split-by", options.split_by),
+        ("classes", "--stratify", options.stratify),
+    )
+    for form, flag, name in forms:
+        if name is not None:
+            return form, _columns(flag, (name,), survey)[0]
+    if not asked.fractions:
+        return "one", None
+    return ("exact" if options.split_exact else "hash"), None
+
+
+def _columns(flag: str, names: Iterable[str], survey: Survey) -> tuple[OrderColumn, ...]:
+    known = {column.name: column for column in survey.columns}
+    return tuple(_order_column(flag, name, known) for name in names)
+
+
+def _order_column(flag: str, name: str, known: dict[str, Column]) -> OrderColumn:
+    if name not in known:
+        raise UsageError(
+            f'{flag}: the source has no column "{shorten(name)}".{did_you_mean(name, known)} '
+            f"Its columns are {shorten(', '.join(known), 300)}."
+        )
+    column = known[name]
+    return OrderColumn(name, column.text, column.kind)

@@ -1,0 +1,1 @@
+"""Putting records in order: identities and keys, sorted runs, and merging them."""

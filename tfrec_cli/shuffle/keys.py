@@ -1,0 +1,108 @@
+"""64-bit keys of rows: what a shuffle sorts by, and what decides on a split.
+
+A row is known by its identity: the path of its file relative to the SOURCE argument and its number
+in that file, or the values of key columns. The digest of an identity is a fixed number; a key mixes
+it with a seed and a purpose, so that shuffles and splits know nothing of each other.
+
+The mixing function is the finalizer of splitmix64 (Steele, Lea, Flood: Fast Splittable
+Pseudorandom Number Generators, 2014), a bijection of 64-bit numbers. Text and seeds enter through
+BLAKE2b (RFC 7693).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tfrec_cli.buffers import is_valid, to_numpy
+from tfrec_cli.casting.arrays import plain
+from tfrec_cli.casting.words import as_text
+from tfrec_cli.schema.grammar import TextRules, null_missing
+
+Keys = npt.NDArray[np.uint64]
+
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_NULL_DIGEST = np.uint64(0x2545F4914F6CDD1D)
+
+
+def mix(values: Keys) -> Keys:
+    """Each number mixed by splitmix64's finalizer; different numbers stay different."""
+    mixed = values + _STEP
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND
+    return np.asarray(mixed ^ (mixed >> np.uint64(31)), np.uint64)
+
+
+def salt(*parts: str | int) -> Keys:
+    """Two 64-bit numbers that stand for `parts`."""
+    text = "\0".join(f"{type(part).__name__}:{part}" for part in parts)
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=16).digest()
+    return np.frombuffer(digest, "<u8").astype(np.uint64)
+
+
+def keyed(digests: Keys, purpose: str, seed: int) -> Keys:
+    """The keys of identities for one purpose and seed; different digests get different keys."""
+    salts = salt("key", purpose, seed)
+    return mix(mix(digests + salts[0]) ^ salts[1])
+
+
+def row_digests(name: str, occurrence: int, first: int, count: int) -> Keys:
+    """The digests of `count` rows of the file `name`, from row `first` on.
+
+    occurrence: how many earlier files have the same name.
+    """
+    salts = salt("rows", name, occurrence)
+    rows = np.arange(first, first + count, dtype=np.uint64)
+    return mix(mix(rows + salts[0]) ^ salts[1])
+
+
+def file_digests(names: Iterable[str], occurrence: int) -> Keys:
+    """The digests of rows that are files of their own, by their names."""
+    return _digests([f"{occurrence}\0{name}".encode("utf-8", "surrogateescape") for name in names])
+
+
+def column_texts(array: pa.Array, rules: TextRules | None) -> pa.Array:
+    """The values of a column as text, the same whatever the file's format; nulls stay.
+
+    rules: those of text cells (None where the source is typed); empty cells and declared null
+    words are then null.
+    """
+    array = plain(array)
+    if rules is not None:
+        array = null_missing(array, rules, numbers=False)
+    return as_text(array)
+
+
+def text_digests(texts: pa.Array) -> Keys:
+    """The digests of text values, alone or of few columns; nulls have one of their own."""
+    encoded = pc.dictionary_encode(texts)
+    values = [value.encode("utf-8", "surrogatepass") for value in encoded.dictionary.to_pylist()]
+    table = np.append(_digests(values), _NULL_DIGEST)
+    return table[np.where(is_valid(texts), to_numpy(encoded.indices), len(values))]
+
+
+def combined(columns: Sequence[Keys]) -> Keys:
+    """One digest for the values of several columns, in their order."""
+    found = columns[0]
+    for column in columns[1:]:
+        found = mix(found + mix(column))
+    return found
+
+
+def _digests(values: Iterable[bytes]) -> Keys:
+    blake = hashlib.blake2b
+    data = b"".join([blake(value, digest_size=8).digest() for value in values])
+    return np.frombuffer(data, "<u8").astype(np.uint64)
+
+
+def fraction_bounds(cumulative: Sequence[Any]) -> Keys:
+    """Where in the 64-bit range the shares end, without the last: `cumulative` holds Fractions."""
+    return np.array([int(share * 2**64) for share in cumulative[:-1]], np.uint64)

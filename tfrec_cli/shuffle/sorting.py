@@ -1,0 +1,135 @@
+"""Sort keys: one binary value a row, whose bytes compare as the values of its columns do.
+
+For each column a byte that is 1 for a missing value (they come last), else 0 and then the value:
+
+* integers, booleans, times: eight bytes, most significant first, the sign bit flipped;
+* floats: the same of the bits of the float64, all bits flipped where it is negative; -0 is 0, NaN
+  comes after all numbers;
+* decimals: as integers, sixteen or thirty-two bytes;
+* text and binary: the bytes, 0 written as 0 and 255, then 0 and 0.
+
+Text compares by its UTF-8 bytes, whatever the locale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tfrec_cli.buffers import is_valid, scalar, to_numpy
+from tfrec_cli.casting.arrays import is_binary, is_text, plain
+from tfrec_cli.casting.words import in_own_unit, is_time
+from tfrec_cli.errors import UsageError
+from tfrec_cli.schema.arrowtypes import unwrapped
+from tfrec_cli.schema.grammar import null_missing, parse_float, parse_int64
+from tfrec_cli.shuffle.identity import OrderColumn
+from tfrec_cli.sources.base import SourceBatch
+
+_SIGN = np.uint64(1 << 63)
+
+
+def check_sortable(name: str, kind: pa.DataType) -> None:
+    """Raise UsageError where values of the Arrow type `kind` have no order."""
+    kind = unwrapped(kind)
+    types = pa.types
+    if types.is_nested(kind) or types.is_interval(kind):
+        raise UsageError(
+            f"--sort-by {name}: {kind} has no order. Choose a column of numbers, times or text."
+        )
+
+
+def sort_keys(
+    batch: SourceBatch, columns: Sequence[str], sort_by: Sequence[OrderColumn]
+) -> pa.Array:
+    """The sort key of each row, as large_binary. columns: the names of the batch's columns."""
+    parts = [
+        part
+        for column in sort_by
+        for part in _parts(batch.data.column(columns.index(column.name)), column)
+    ]
+    return pc.binary_join_element_wise(*parts, _nothing())
+
+
+def _parts(array: pa.Array, column: OrderColumn) -> tuple[pa.Array, pa.Array]:
+    """Whether each value is missing, and the value, as bytes that compare."""
+    array = _values(plain(array), column)
+    missing = (~is_valid(array)).astype(np.uint8)
+    return _fixed(missing.reshape(-1, 1)), pc.fill_null(_bytes(array), _nothing())
+
+
+def _nothing() -> pa.Scalar:
+    return scalar(b"", pa.large_binary())
+
+
+def _values(array: pa.Array, column: OrderColumn) -> pa.Array:
+    if column.text is None:
+        return array
+    if column.kind == "int64":
+        return parse_int64(array, column.text).values
+    if column.kind == "float":
+        return parse_float(array, column.text).values
+    return null_missing(array, column.text, numbers=False)
+
+
+def _bytes(array: pa.Array) -> pa.Array:
+    """Values as large_binary that compares as they do; what stands at nulls is any value."""
+    kind = array.type
+    if pa.types.is_null(kind):
+        return pa.nulls(len(array), pa.large_binary())
+    if pa.types.is_decimal(kind):
+        return _decimals(array)
+    if is_text(kind) or is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return _escaped(pc.cast(array, pa.large_binary()))
+    if is_time(kind):
+        array = in_own_unit(array)
+    return _numbers(array)
+
+
+def _numbers(array: pa.Array) -> pa.Array:
+    kind = array.type
+    if pa.types.is_floating(kind):
+        values = to_numpy(pc.cast(array, pa.float64())) + 0.0
+        values = np.where(np.isnan(values), np.nan, values)
+        bits = np.ascontiguousarray(values).view(np.uint64)
+        bits = np.where(bits & _SIGN, ~bits, bits | _SIGN)
+    elif kind == pa.uint64():
+        bits = to_numpy(array)
+        return _fixed(np.column_stack([np.ones(len(bits), np.uint8), _big_endian(bits)]))
+    else:
+        bits = to_numpy(pc.cast(array, pa.int64())).view(np.uint64) ^ _SIGN
+    return _fixed(_big_endian(bits))
+
+
+def _big_endian(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
+    return np.ascontiguousarray(bits).astype(">u8").view(np.uint8).reshape(-1, 8)
+
+
+def _decimals(array: pa.Array) -> pa.Array:
+    width = array.type.bit_width // 8
+    data = array.buffers()[1]
+    values = np.frombuffer(data, np.uint8)[
+        array.offset * width : (array.offset + len(array)) * width
+    ]
+    flipped = values.reshape(-1, width)[:, ::-1].copy()
+    flipped[:, 0] ^= 0x80
+    return _fixed(flipped)
+
+
+def _escaped(array: pa.Array) -> pa.Array:
+    escaped = pc.replace_substring(array, b"\0", b"\0\xff")
+    return pc.binary_join_element_wise(escaped, scalar(b"\0\0", pa.large_binary()), _nothing())
+
+
+def _fixed(values: npt.NDArray[Any]) -> pa.Array:
+    """Rows of a matrix of bytes as large_binary."""
+    count, width = values.shape
+    offsets = np.arange(count + 1, dtype=np.int64) * width
+    data = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), count, [None, pa.py_buffer(offsets), data]
+    )

@@ -1,0 +1,1 @@
+"""Which split a row belongs to."""
