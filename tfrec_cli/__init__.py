@@ -55,6 +55,7 @@ def convert(
     split_seed: int | None = None,
     key: str | Sequence[str] = (),
     memory: int | str | None = None,
+    verify: bool = False,
     reporter: Reporter | None = None,
 ) -> Manifest:
     """Write a TFRecord dataset, as `tfrec convert` does; return its manifest.
@@ -69,6 +70,7 @@ def convert(
     sort_by, key: a column, or several. seed, split_seed: None is 0.
     shard_size, memory: bytes, or text with a unit; memory None is a quarter of the machine's.
     jobs: threads; the output does not depend on it.
+    verify: read all that was written before it is put at dest; DamageError where it is not right.
     reporter: receives progress and notices (see `tfrec_cli.progress.Reporter`).
     The other arguments are those of the command (`tfrec convert --help`).
 
@@ -84,6 +86,7 @@ def convert(
         parse_size,
     )
     from tfrec_cli.progress import SILENT
+    from tfrec_cli.verification import check_staged
 
     options = ConvertOptions(
         sources=_sources(source),
@@ -115,7 +118,7 @@ def convert(
         key=_columns("key", key),
         memory=default_memory() if memory is None else parse_size(str(memory)),
     )
-    return convert(options, reporter or SILENT)
+    return convert(options, reporter or SILENT, check_staged if verify else None)
 
 
 def infer_schema(

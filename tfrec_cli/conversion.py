@@ -45,17 +45,27 @@ from tfrec_cli.splitting.asked import check_combinations, parse_splits
 from tfrec_cli.tasks import EncodedBatch, Piece, Work, encode_batch, read_piece
 from tfrec_cli.writing import SplitWriter, route, write_split
 
+Check = Callable[[Callable[[str], Path], Manifest, str], None]
+"""Looks at a dataset before it is committed: where each shard is, the manifest, the schema's text.
+Raises where it is not to be committed.
+"""
 
-def convert(options: ConvertOptions, reporter: Reporter = SILENT) -> Manifest:
+
+def convert(
+    options: ConvertOptions, reporter: Reporter = SILENT, check: Check | None = None
+) -> Manifest:
     """Write the dataset that `options` asks for; return its manifest.
 
-    Nothing is at DEST before everything is: a run that fails or is interrupted leaves DEST as it
-    was. Raises TfrecError of the kind that fits (see `tfrec_cli.errors`).
+    check: called before the commit. Nothing is at DEST before everything is: a run that fails or
+    is interrupted leaves DEST as it was. Raises TfrecError of the kind that fits (see
+    `tfrec_cli.errors`).
     """
     dest = _open_dest(options)
+    if check is not None and dest.kind == "stdout":
+        raise UsageError("--verify: DEST is - and cannot be read again. Leave one of them out.")
     run = prepare(dest, options, reporter)
     try:
-        return _to_stdout(run) if dest.kind == "stdout" else _to_dataset(run)
+        return _to_stdout(run) if dest.kind == "stdout" else _to_dataset(run, check)
     except CellError as error:
         raise explain_unknown_label(error, run.settled, options.jobs) from None
 
@@ -159,8 +169,8 @@ def _is_source(path: str, options: ConvertOptions) -> bool:
     return any(os.path.realpath(source) == real for source in _paths(options))
 
 
-def _to_dataset(run: Run) -> Manifest:
-    """Write shards into a stage, and commit it."""
+def _to_dataset(run: Run, check: Check | None) -> Manifest:
+    """Write shards into a stage, have them checked, and commit it."""
     sources = [print.path for print in run.settled.survey.fingerprints]
     loaded: dict[str, Fingerprint] = {}
     with staging(run.dest, run.options.overwrite, [*_paths(run.options), *sources]) as stage:
@@ -168,6 +178,8 @@ def _to_dataset(run: Run) -> Manifest:
         fingerprints = _unchanged(run, loaded)
         manifest = _manifest(run, splits, fingerprints)
         labels = {f.key: f.labels for f in run.settled.features if f.labels is not None}
+        if check is not None:
+            check(stage.path, manifest, run.settled.text)
         return stage.commit(manifest, side_files(run.settled.text, labels))
 
 

@@ -80,10 +80,11 @@ SHOWN_FEATURES = 20
     help="Where streams, and records to be ordered, are kept meanwhile. Default: the system's, and "
     "beside DEST.",
 )  # fmt: skip
+@click.option("--verify", is_flag=True, help="Read all that was written before it is put at DEST.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @debug_option
-def command(paths: tuple[str, ...], as_json: bool, quiet: bool, **given: Any) -> None:
+def command(paths: tuple[str, ...], as_json: bool, quiet: bool, verify: bool, **given: Any) -> None:
     r"""Write the rows of SOURCE... as a TFRecord dataset at DEST.
 
     SOURCE is a CSV or Parquet file, an image folder, a folder or pattern of files, or - for
@@ -98,6 +99,7 @@ def command(paths: tuple[str, ...], as_json: bool, quiet: bool, **given: Any) ->
     tfrec convert train.csv train.tfrecord.gz --schema schema.yaml
     """
     from tfrec_cli.conversion import convert
+    from tfrec_cli.verification import check_staged
 
     options = options_of(paths, given)
     to_stdout = options.dest == "-"
@@ -106,7 +108,7 @@ def command(paths: tuple[str, ...], as_json: bool, quiet: bool, **given: Any) ->
     reporter = TerminalReporter(bar=not quiet and not as_json)
     began = time.monotonic()
     try:
-        manifest = convert(options, reporter)
+        manifest = convert(options, reporter, check_staged if verify else None)
     finally:
         reporter.close()
     seconds = time.monotonic() - began
