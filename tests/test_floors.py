@@ -13,8 +13,9 @@ PACKAGE = REPOSITORY / "tfrec_cli"
 
 FLOORS = [
     {"errors", "options", "progress", "buffers"},
+    {"_kernel"},
     {"schema"},
-    {"_kernel", "casting", "encoding", "decoding", "records"},
+    {"casting", "encoding", "decoding", "records"},
     {"sources", "dataset"},
     {"splitting", "shuffle"},
     {

@@ -47,6 +47,9 @@ __all__ = [
     "scan",
     "split_csv",
     "survey_examples",
+    "text_facts",
+    "text_to_float64",
+    "text_to_int64",
 ]
 
 
@@ -121,6 +124,33 @@ def split_csv(buffer: Any, dialect: CsvDialect, final: bool) -> CsvRows:
     final: nothing follows the buffer, so that its last row needs no line end.
     """
     return _body.split_csv(buffer, dialect, final)  # type: ignore[no-any-return]
+
+
+def text_facts(cells: pa.Array) -> np.ndarray | None:
+    """What text cells (string or large_string) mean, by the grammar's plain dialect.
+
+    Returns int64 of shape [2, meanings], in the order of `schema.cells.Meaning`: how many cells
+    have each, and the position of the first that has (0 where none has). None where the body in
+    use has no such shortcut; `schema.cells` then reads them its own way, to the same end.
+    """
+    return _body.text_facts(cells)  # type: ignore[no-any-return]
+
+
+def text_to_int64(cells: pa.Array) -> pa.Array | None:
+    """Text cells that are all null or `-?[0-9]+` within int64, as int64.
+
+    None where one is anything else, or the body in use has no such shortcut.
+    """
+    return _body.text_to_int64(cells)
+
+
+def text_to_float64(cells: pa.Array) -> pa.Array | None:
+    """Text cells that are all null or plain numbers, rounded to the nearest float64.
+
+    None where one is no number, or has more digits or a larger exponent than can be rounded
+    without much ado, or where the body in use has no such shortcut.
+    """
+    return _body.text_to_float64(cells)
 
 
 def crc32c(data: Any, value: int = 0) -> int:

@@ -19,10 +19,11 @@ from tfrec_cli._kernel.model import (
     Scan,
     is_list,
 )
-from tfrec_cli.buffers import from_numpy
+from tfrec_cli.buffers import from_numpy, is_valid
 
 _MANY_COLUMNS = 16
 _SMALL_BYTES = 64
+_MEANINGS = 9
 _BYTES, _FLOAT, _INT64 = 1, 2, 3
 _SCALAR, _LIST_OF_OFFSETS, _LIST_OF_FIXED_SIZE = 0, 1, 2
 
@@ -77,6 +78,37 @@ def masked_crc32c(data: Any) -> int:
 def crc32c(data: Any, value: int) -> int:
     """The twin of `_reference.crc32c`."""
     return _native.crc32c(data, value)
+
+
+def text_facts(cells: pa.Array) -> np.ndarray | None:
+    """What each cell means, counted; see the kernel's door."""
+    facts = np.empty((2, _MEANINGS), np.int64)
+    _native.text_facts(*_cells_apart(cells), facts)
+    return facts
+
+
+def text_to_int64(cells: pa.Array) -> pa.Array | None:
+    """Bare integers as int64, None where there is anything else."""
+    return _numbers(_native.text_to_int64, cells, np.empty(len(cells), np.int64))
+
+
+def text_to_float64(cells: pa.Array) -> pa.Array | None:
+    """Plain numbers as float64, None where there is anything else."""
+    return _numbers(_native.text_to_float64, cells, np.empty(len(cells), np.float64))
+
+
+def _numbers(parse: Any, cells: pa.Array, values: np.ndarray) -> pa.Array | None:
+    if not parse(*_cells_apart(cells), values):
+        return None
+    return from_numpy(values, ~is_valid(cells) if cells.null_count else None)
+
+
+def _cells_apart(cells: pa.Array) -> tuple[Any, Any, int, Any, int, int]:
+    """What the functions on text want to know of an array, in the order of their arguments."""
+    validity, offsets, data = cells.buffers()
+    width = 8 if pa.types.is_large_string(cells.type) else 4
+    has_nulls = validity if cells.null_count else None
+    return (has_nulls, offsets, width, data, cells.offset, len(cells))
 
 
 def _is_scattered(columns: Sequence[FeatureColumn]) -> bool:

@@ -11,6 +11,7 @@
 #include "_csv.h"
 #include "_encode.h"
 #include "_examples.h"
+#include "_text.h"
 
 /* A column and the Python buffers its pointers lead into, in the order of the arguments. */
 enum { VALIDITY, LIST_OFFSETS, VALUE_OFFSETS, VALUES, BUFFERS };
@@ -454,6 +455,86 @@ static PyObject *native_masked_crc32c(PyObject *module, PyObject *args) {
     return PyLong_FromUnsignedLong(crc_mask(state));
 }
 
+/* Text cells, and the Python buffers their pointers lead into. */
+typedef struct {
+    Cells cells;
+    Py_buffer validity, offsets, data;
+} TextInput;
+
+static void text_free(TextInput *input) {
+    PyBuffer_Release(&input->validity);
+    PyBuffer_Release(&input->offsets);
+    PyBuffer_Release(&input->data);
+}
+
+/* Arguments: validity, offsets, bytes of an offset, data, offset, count; then what is to be filled. */
+static int text_parse(PyObject *args, TextInput *input, Py_buffer *out, int64_t out_width) {
+    Py_ssize_t offset, count;
+    Cells *cells = &input->cells;
+    if (!PyArg_ParseTuple(args, "z*z*iz*nnw*", &input->validity, &input->offsets, &cells->width,
+                          &input->data, &offset, &count, out))
+        return -1;
+    cells->validity = view(&input->validity);
+    cells->offsets = view(&input->offsets);
+    cells->data = view(&input->data);
+    cells->offset = offset;
+    cells->count = count;
+    if (cells_are_sound(cells) && holds(view(out), out_width ? count : 1,
+                                        out_width ? out_width : (int64_t)sizeof(TextFacts)))
+        return 0;
+    PyErr_SetString(PyExc_ValueError, "cells: the buffers are too small");
+    text_free(input);
+    PyBuffer_Release(out);
+    return -1;
+}
+
+static PyObject *text_result(TextInput *input, Py_buffer *out, int status) {
+    text_free(input);
+    PyBuffer_Release(out);
+    if (status < 0) {
+        PyErr_SetString(PyExc_ValueError, "cells: offsets outside the data");
+        return NULL;
+    }
+    return PyBool_FromLong(status == 0);
+}
+
+static PyObject *native_text_facts(PyObject *module, PyObject *args) {
+    TextInput input = {0};
+    TextFacts facts;
+    Py_buffer out;
+    int status;
+    (void)module;
+    if (text_parse(args, &input, &out, 0))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = text_facts(&input.cells, &facts);
+    Py_END_ALLOW_THREADS
+    memcpy(out.buf, &facts, sizeof facts);
+    return text_result(&input, &out, status);
+}
+
+static PyObject *convert_text(PyObject *args, int (*convert)(const Cells *, uint8_t *)) {
+    TextInput input = {0};
+    Py_buffer out;
+    int status;
+    if (text_parse(args, &input, &out, 8))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = convert(&input.cells, out.buf);
+    Py_END_ALLOW_THREADS
+    return text_result(&input, &out, status);
+}
+
+static PyObject *native_text_to_int64(PyObject *module, PyObject *args) {
+    (void)module;
+    return convert_text(args, text_to_int64);
+}
+
+static PyObject *native_text_to_float64(PyObject *module, PyObject *args) {
+    (void)module;
+    return convert_text(args, text_to_float64);
+}
+
 /* Unmasked; `value` is the checksum of what came before the data. */
 static PyObject *native_crc32c(PyObject *module, PyObject *args) {
     Py_buffer buffer;
@@ -477,6 +558,9 @@ static PyMethodDef METHODS[] = {
     {"split_csv", native_split_csv, METH_VARARGS, NULL},
     {"masked_crc32c", native_masked_crc32c, METH_VARARGS, NULL},
     {"crc32c", native_crc32c, METH_VARARGS, NULL},
+    {"text_facts", native_text_facts, METH_VARARGS, NULL},
+    {"text_to_int64", native_text_to_int64, METH_VARARGS, NULL},
+    {"text_to_float64", native_text_to_float64, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

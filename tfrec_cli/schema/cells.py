@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfrec_cli import _kernel
 from tfrec_cli.buffers import from_numpy, from_values, is_valid, scalar, to_numpy
 
 Positions = npt.NDArray[np.int64]
@@ -127,6 +128,10 @@ def cast_plain(cells: pa.Array, rules: TextRules, to: pa.DataType) -> pa.Array |
     """
     if rules.thousands is not None or rules.decimal != "." or rules.null_words:
         return None
+    if to == pa.int64() and _kernel.BODY == "native":
+        return _kernel.text_to_int64(cells)
+    if to == pa.float64() and (found := _kernel.text_to_float64(cells)) is not None:
+        return found
     alphabet = b"0123456789-" if to == pa.int64() else b"0123456789-+.eE"
     if _Bytes.of(cells).data.tobytes().translate(None, alphabet):
         return None
@@ -135,6 +140,15 @@ def cast_plain(cells: pa.Array, rules: TextRules, to: pa.DataType) -> pa.Array |
         return pc.cast(cells, to)
     except pa.ArrowInvalid:
         return None
+
+
+def count_meanings(cells: pa.Array, rules: TextRules) -> tuple[list[int], list[int]]:
+    """How many cells have each `Meaning`, as inference sees it, and where its first one is."""
+    if rules == TextRules() and (facts := _kernel.text_facts(cells)) is not None:
+        return facts[0].tolist(), facts[1].tolist()
+    codes = meanings(cells, rules)
+    counts = np.bincount(codes, minlength=len(Meaning)).tolist()
+    return counts, [int(np.argmax(codes == m)) if counts[m] else 0 for m in Meaning]
 
 
 def meanings(cells: pa.Array, rules: TextRules) -> npt.NDArray[np.uint8]:

@@ -200,16 +200,11 @@ def classify(cells: pa.Array | pa.ChunkedArray, rules: TextRules) -> KindFacts:
     chunks = cells.chunks if isinstance(cells, pa.ChunkedArray) else [cells]
     facts = KindFacts()
     for chunk in chunks:
-        codes = reading.meanings(chunk, rules)
-        counts = np.bincount(codes, minlength=len(Meaning))
-        firsts = {m: _first_cell(chunk, codes, m) for m in Meaning if m and counts[m]}
-        facts = facts.merge(KindFacts(tuple(map(int, counts)), firsts))
+        counts, positions = reading.count_meanings(chunk, rules)
+        firsts = {m: Cell(positions[m], chunk[positions[m]].as_py()) for m in Meaning if counts[m]}
+        firsts.pop(Meaning.NULL, None)
+        facts = facts.merge(KindFacts(tuple(counts), firsts))
     return facts
-
-
-def _first_cell(cells: pa.Array, codes: npt.NDArray[np.uint8], meaning: Meaning) -> Cell:
-    position = int(np.argmax(codes == meaning))
-    return Cell(position, cells[position].as_py())
 
 
 def parse_int64(cells: pa.Array, rules: TextRules) -> Parsed:
