@@ -20,7 +20,7 @@ FLOORS = [
     {"splitting", "shuffle"},
     {
         *("settlement", "arrangement", "scanning", "plan", "tasks", "placing", "ordering"),
-        *("engines", "rejects", "writing", "conversion"),
+        *("engines", "rejects", "writing", "conversion", "estimates"),
     },
     {"inspection", "statistics", "verification", "repair", "export", "loaders"},
     {"cli", "__main__", "__init__"},

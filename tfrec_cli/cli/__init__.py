@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import click
 
-from tfrec_cli.cli import convert, loader, schema, sources, verify
+from tfrec_cli.cli import convert, loader, plan, schema, sources, verify
 from tfrec_cli.cli.common import print_version
 from tfrec_cli.errors import TfrecError
 
@@ -48,6 +48,7 @@ def cli() -> None:
 
 for command in (
     convert.command,
+    plan.command,
     schema.command,
     verify.command,
     loader.command,

@@ -1,0 +1,207 @@
+"""`tfrec plan`: what convert would do, told from a sample; writes nothing."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfrec_cli.cli import convert
+from tfrec_cli.cli.common import human_size, plural
+from tfrec_cli.cli.progress import TerminalReporter
+from tfrec_cli.options import ConvertOptions
+
+if TYPE_CHECKING:
+    from tfrec_cli.estimates.comparison import Trial
+    from tfrec_cli.estimates.footprint import FeatureBytes, Footprint
+    from tfrec_cli.estimates.forecast import Comparison, Forecast, SplitForecast
+
+WIDTH = 100
+# Features, and shards of a split, that are listed one by one.
+SHOWN_FEATURES = 20
+SHOWN_SHARDS = 4
+LEAST_SAVING = 0.01
+
+_OWN = {"paths", "as_json", "quiet", "debug"}
+_ONLY_FOR_WRITING = {"rejects", "verify", "profile", "profile_trace", "profile_tensorboard"}
+_FIELDS = {field.name for field in fields(ConvertOptions)} - _ONLY_FOR_WRITING
+
+
+@click.command(
+    "plan",
+    short_help="What convert would do: rows, shards, bytes, time; writes nothing.",
+    params=[p for p in convert.command.params if p.name in _FIELDS | _OWN],
+)
+@click.option(
+    "--compare-compression",
+    "compare",
+    is_flag=True,
+    help="Try all compressions on the sample: size, time to write, time to read.",
+)
+def command(
+    paths: tuple[str, ...], compare: bool, as_json: bool, quiet: bool, **given: Any
+) -> None:
+    r"""Tell what `tfrec convert SOURCE... DEST` would do, with the same options. Writes nothing.
+
+    Rows, records, splits and shards are those of the conversion. Bytes and time are estimated from
+    a sample, which is all rows of a small source.
+
+    \b
+    tfrec plan penguins.csv dataset
+    tfrec plan 'logs/*.parquet' dataset --compare-compression
+    """
+    from tfrec_cli.estimates import forecast
+
+    options = convert.options_of(paths, given, "plan")
+    reporter = TerminalReporter(bar=not quiet and not as_json)
+    try:
+        found = forecast(options, compare, reporter)
+    finally:
+        reporter.close()
+    if as_json:
+        click.echo(json.dumps(_document(found, reporter.notices), indent=2))
+    elif not quiet:
+        click.echo("\n".join(_lines(found)).encode("utf-8", "backslashreplace"))
+        for notice in reporter.notices:
+            click.echo(f"note: {notice}".encode("utf-8", "backslashreplace"), err=True)
+        if found.problem:
+            line = f"note: convert would stop now: {found.problem}"
+            click.echo(line.encode("utf-8", "backslashreplace"), err=True)
+
+
+def _document(found: Forecast, notices: list[str]) -> dict[str, Any]:
+    """The forecast as JSON: bytes as whole numbers, times in seconds."""
+    print_ = found.footprint
+    document: dict[str, Any] = asdict(found)
+    document["footprint"] |= {
+        "values": print_.values, "names": print_.names, "protobuf": print_.protobuf,
+        "total": print_.total,
+    }  # fmt: skip
+    rounded: dict[str, Any] = _rounded(document)
+    return rounded | {"notices": notices}
+
+
+def _rounded(value: Any, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(item, name) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    if isinstance(value, float):
+        return round(value, 4) if "seconds" in key or key == "ratio" else round(value)
+    return value
+
+
+def _lines(found: Forecast) -> Iterator[str]:
+    shards = sum(len(split.shards) for split in found.splits)
+    source = f" from {human_size(found.source_bytes)}" if found.source_bytes else ""
+    yield (
+        f"{found.dest}: {plural(found.records, 'record')} in {plural(shards, 'shard')}, "
+        f"{human_size(found.bytes)}{source}, about {_seconds(found.seconds)} with "
+        f"{plural(found.jobs, 'job')}"
+    )
+    for split in found.splits:
+        yield from _split_lines(split)
+    how = "inferred" if found.inferred else "given"
+    yield f"  schema   {how}, {plural(len(found.footprint.features), 'feature')}"
+    if found.rejected:
+        yield f"  skipped  {plural(found.rejected, 'row')} in error"
+    yield f"  sample   {_sample(found)}"
+    yield ""
+    yield from _footprint_lines(found.footprint)
+    yield from _saving_lines(found)
+    yield ""
+    for split in found.splits:
+        yield from textwrap.wrap(split.advice, WIDTH, subsequent_indent="  ")
+    if found.comparison is not None:
+        yield ""
+        yield from _comparison_lines(found.comparison)
+
+
+def _split_lines(split: SplitForecast) -> Iterator[str]:
+    yield f"  {split.name:<8} {plural(split.records, 'record')}, {human_size(split.bytes)}"
+    shown = list(split.shards)
+    if len(shown) > SHOWN_SHARDS:
+        shown = [*shown[: SHOWN_SHARDS - 1], shown[-1]]
+    width = max(len(shard.name) for shard in shown)
+    for position, shard in enumerate(shown):
+        if position == SHOWN_SHARDS - 1 and len(split.shards) > SHOWN_SHARDS:
+            yield "    …"
+        facts = f"{plural(shard.records, 'record')}, {human_size(shard.bytes)}"
+        yield f"    {shard.name:<{width}}  {facts}"
+
+
+def _sample(found: Forecast) -> str:
+    untimed = "the time of disk and ordering" if found.ordered else "disk time"
+    rows = f"all {plural(found.sampled_rows, 'row')}"
+    if not found.sample_whole:
+        rows = f"{found.sampled_rows:,} of {plural(found.rows, 'row')}, from all over the source"
+    return f"{rows}; {untimed} is not counted"
+
+
+def _footprint_lines(found: Footprint) -> Iterator[str]:
+    """The whole by kind of bytes, then the largest features."""
+    total = max(found.total, 1)
+    shown = sorted(found.features, key=lambda feature: -feature.total)[:SHOWN_FEATURES]
+    width = min(40, max(len("where the bytes go"), *(len(f.key) for f in shown)))
+    head = ("values", "names", "protobuf", "framing", "all", "")
+    yield f"{'where the bytes go':<{width}}" + "".join(f"{word:>11}" for word in head).rstrip()
+    for feature in shown:
+        yield _feature_line(feature, width, total)
+    if more := len(found.features) - len(shown):
+        yield f"… and {more:,} smaller {'feature' if more == 1 else 'features'}"
+    sizes = (found.values, found.names, found.protobuf, found.framing, found.total)
+    yield f"{'all':<{width}}" + "".join(f"{human_size(size):>11}" for size in sizes)
+    shares = "".join(f"{size / total:>11.0%}" for size in sizes)
+    yield f"{'':<{width}}{shares}"
+
+
+def _feature_line(feature: FeatureBytes, width: int, total: float) -> str:
+    key = feature.key if len(feature.key) <= width else feature.key[: width - 1] + "…"
+    sizes = [human_size(size) for size in (feature.values, feature.names, feature.other)]
+    columns = "".join(f"{text:>11}" for text in [*sizes, "", human_size(feature.total)])
+    return f"{key:<{width}}{columns}{feature.total / total:>11.0%}"
+
+
+def _saving_lines(found: Forecast) -> Iterator[str]:
+    total = max(found.plain_bytes, 1)
+    worth = [saving for saving in found.savings if saving.bytes >= LEAST_SAVING * total]
+    if worth:
+        yield ""
+    for saving in worth:
+        text = f"{saving.text} would save {human_size(saving.bytes)} ({saving.bytes / total:.0%})"
+        yield from textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+
+
+def _comparison_lines(found: Comparison) -> Iterator[str]:
+    head = f"{'compression':<14}{'compressor':<12}{'size':>10}{'of none':>9}"
+    head += f"{'write':>12}{'read':>12}"
+    yield head
+    for trial in found.trials:
+        yield _trial_line(trial)
+    if found.absent:
+        names = " and ".join(found.absent)
+        yield f"not installed: {names} (pip install 'tfrec-cli[fast]')"
+    yield from textwrap.wrap(found.sentence, WIDTH, subsequent_indent="  ")
+
+
+def _trial_line(trial: Trial) -> str:
+    way = trial.compression
+    plain = way.kind == "none"
+    name = "none" if plain else f"{way.kind}:{way.level}"
+    times = f"{_seconds(trial.write_seconds):>12}{_seconds(trial.read_seconds):>12}"
+    compressor = "" if plain else way.compressor
+    return f"{name:<14}{compressor:<12}{human_size(trial.bytes):>10}{trial.ratio:>9.0%}{times}"
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 0.1:
+        return f"{seconds:.4f} s"
+    if seconds < 100:
+        return f"{seconds:.2f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -1,0 +1,58 @@
+"""How many shards a split should have.
+
+TensorFlow's guide to TFRecord (tensorflow.org/tutorials/load_data/tfrecord): at least ten times as
+many files as hosts that read, each at least 10 MB, ideally 100 MB or more.
+"""
+
+from __future__ import annotations
+
+LEAST_BYTES = 10e6
+IDEAL_BYTES = 100e6
+FILES_PER_HOST = 10
+MOST_BYTES = 1e9
+"""Beyond this a file is slow to copy, to verify and to share among readers."""
+
+
+def advise_shards(split: str, shards: int, size: float, records: int) -> str:
+    """One sentence on the shards of a split whose files have `size` bytes together."""
+    each = size / shards
+    wanted = wanted_shards(size, records)
+    if shards > 1 and each < LEAST_BYTES:
+        return (
+            f"{split}: fewer shards. {_mega(each)} each is below the 10 MB that TensorFlow asks "
+            f"for at least: --shards {min(shards, wanted)} ({_mega(size / wanted)} each)."
+        )
+    if shards < FILES_PER_HOST and wanted > shards:
+        return (
+            f"{split}: more shards would do. TensorFlow asks for 10 files for each host that "
+            f"reads: --shards {wanted} ({_mega(size / wanted)} each) is right for one host."
+        )
+    if each > MOST_BYTES:
+        return (
+            f"{split}: more shards. {_mega(each)} each is far beyond the 100 MB that TensorFlow "
+            f"calls ideal: --shards {wanted} ({_mega(size / wanted)} each)."
+        )
+    if shards == 1:
+        return f"{split}: one shard is right; {_mega(size)} are too few to divide."
+    hosts = max(1, shards // FILES_PER_HOST)
+    return (
+        f"{split}: {shards} shards of {_mega(each)} are right for "
+        f"{'one reading host' if hosts == 1 else f'up to {hosts} reading hosts'}."
+    )
+
+
+def wanted_shards(size: float, records: int) -> int:
+    """What the guide comes to for one host: ten files, fewer where they would be under 10 MB, more
+    where they would be far over 100 MB.
+    """
+    if size >= FILES_PER_HOST * IDEAL_BYTES:
+        wanted = round(size / IDEAL_BYTES)
+    else:
+        wanted = min(FILES_PER_HOST, int(size // LEAST_BYTES))
+    return max(1, min(wanted, records))
+
+
+def _mega(size: float) -> str:
+    if size < 1e6:
+        return f"{size / 1e3:.1f} kB"
+    return f"{size / 1e6:.1f} MB" if size < 1e9 else f"{size / 1e9:.1f} GB"

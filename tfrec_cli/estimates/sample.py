@@ -1,0 +1,160 @@
+"""Rows of all parts of a source, read and encoded as the conversion would."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+
+from tfrec_cli._kernel.model import FeatureColumn
+from tfrec_cli.encoding import encode_rows
+from tfrec_cli.engines.threads import ordered_flat_map
+from tfrec_cli.sources.base import Partition, SourceBatch
+from tfrec_cli.tasks import Piece, Work, encode_batch, feature_columns, read_piece
+
+SOURCE_BYTES = 16 * 2**20
+"""A source of fewer bytes is its own sample; of a larger one about as many are taken."""
+
+PIECES = 8
+"""Places of a large source that a sample is taken from, spread evenly."""
+
+EXCERPT_BYTES = 8 * 2**20
+"""Encoded bytes that are kept to try compression on, and that the footprint is taken of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some rows of one place: as features, and as framed records back to back.
+
+    ends: where each record ends in `data`.
+    """
+
+    columns: tuple[FeatureColumn, ...]
+    data: bytes
+    ends: npt.NDArray[np.int64]
+
+    @property
+    def records(self) -> list[memoryview]:
+        """The framed records one by one."""
+        view, ends = memoryview(self.data), self.ends.tolist()
+        return [view[start:end] for start, end in pairwise((0, *ends))]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What was read.
+
+    rows: of the source. whole: these are all. seconds: the wall time of reading and encoding.
+    sizes: records and their framed bytes, of each split that the source names, and of all (None).
+    parts: an excerpt of it.
+    """
+
+    rows: int
+    whole: bool
+    seconds: float
+    sizes: dict[str | None, tuple[int, int]]
+    parts: tuple[Part, ...]
+
+    @property
+    def records(self) -> int:
+        """Records of the sample."""
+        return self.sizes[None][0]
+
+    def excerpt(self, shuffled: bool) -> bytes:
+        """The framed records of the excerpt, about EXCERPT_BYTES at the most. A shuffled dataset
+        compresses less well than one whose neighbours are alike.
+        """
+        if not shuffled:
+            return b"".join(part.data for part in self.parts)
+        records = [record for part in self.parts for record in part.records]
+        Random(0).shuffle(records)
+        return b"".join(records)
+
+    def mean(self, split: str | None = None) -> float:
+        """Framed bytes of a record, on average; of all where the split was not met."""
+        records, size = self.sizes.get(split) or self.sizes[None]
+        return size / records if records else 0.0
+
+
+def take_sample(
+    work: Work, partitions: Sequence[Partition], limit: int | None, jobs: int
+) -> Sample:
+    """A sample of the first `limit` rows (None: all). Raises CellError as a conversion does."""
+    pieces = _limited(partitions, limit)
+    whole = sum(_source_bytes(piece) for piece in pieces) <= SOURCE_BYTES
+    chosen = pieces if whole else _spread(pieces)
+    rows, sizes, began = 0, dict[str | None, tuple[int, int]](), time.perf_counter()
+    read = partial(_start, work, None if whole else SOURCE_BYTES / len(chosen))
+    for split, taken, records, size in ordered_flat_map(
+        read, partial(_encoded, work), chosen, jobs
+    ):
+        rows += taken
+        for name in {None, split}:
+            before = sizes.get(name, (0, 0))
+            sizes[name] = before[0] + records, before[1] + size
+    seconds = time.perf_counter() - began
+    parts = _excerpt(work, chosen, sizes[None])
+    return Sample(rows, rows == sum(p.rows for p in pieces), seconds, sizes, parts)
+
+
+def _limited(partitions: Sequence[Partition], limit: int | None) -> list[Piece]:
+    pieces, left = [], sum(p.rows for p in partitions) if limit is None else limit
+    for partition in partitions:
+        rows = min(partition.rows, left)
+        left -= rows
+        if rows:
+            pieces.append(Piece(partition, rows))
+    return pieces
+
+
+def _source_bytes(piece: Piece) -> float:
+    return piece.partition.size * piece.rows / piece.partition.rows
+
+
+def _spread(pieces: list[Piece]) -> list[Piece]:
+    """PIECES of them: the first, the last, and others at even distances."""
+    if len(pieces) <= PIECES:
+        return pieces
+    return [pieces[i * (len(pieces) - 1) // (PIECES - 1)] for i in range(PIECES)]
+
+
+def _start(
+    work: Work, size: float | None, piece: Piece
+) -> Iterator[tuple[str | None, SourceBatch]]:
+    """The first batches of a piece, until they stand for `size` bytes of the source (None: all)."""
+    left = None if size is None else size * piece.rows / max(1.0, _source_bytes(piece))
+    for batch in read_piece(work, piece):
+        yield piece.partition.split, batch
+        if left is not None:
+            left -= batch.data.num_rows
+            if left <= 0:
+                return
+
+
+def _encoded(work: Work, item: tuple[str | None, SourceBatch]) -> tuple[str | None, int, int, int]:
+    """The split of a batch, its rows, its records, and their framed bytes."""
+    split, batch = item
+    done = encode_batch(work, batch)
+    ends = done.records.ends
+    return split, done.rows, len(ends), int(ends[-1]) if len(ends) else 0
+
+
+def _excerpt(work: Work, pieces: list[Piece], seen: tuple[int, int]) -> tuple[Part, ...]:
+    """The first rows of each piece, the same share of each."""
+    records, size = seen
+    total = size / max(1, records) * sum(piece.rows for piece in pieces)
+    share = min(1.0, EXCERPT_BYTES / max(1.0, total))
+    parts = []
+    for piece in pieces:
+        some = Piece(piece.partition, max(1, int(piece.rows * share)))
+        for batch in read_piece(work, some):
+            columns = feature_columns(work, batch)
+            encoded = encode_rows(columns)
+            parts.append(Part(columns, bytes(encoded.data), encoded.ends))
+    return tuple(parts)
