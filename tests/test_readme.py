@@ -21,6 +21,7 @@ LANGUAGE_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 QUIET_TENSORFLOW = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
 VARYING = [
     (re.compile(r"[\d.]+ s \([\d,]+ records/s\)"), "TIME"),
+    (re.compile(r"[\d.]+ s, [\d.]+ (bytes|[kMG]B)/s"), "TIME"),
     (re.compile(r"^(WARNING: All log messages before absl|[IWE]0000 ).*\n", re.MULTILINE), ""),
     (re.compile(r"\b(native|reference) kernel"), "KERNEL"),
     (re.compile(r"tfrec \d+(\.\d+)+"), "VERSION"),
