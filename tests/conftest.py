@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tfrec_cli import _kernel
+from tfrec_cli.errors import UsageError
+
 # Speed is measured elsewhere; a busy machine must not fail a test. Inputs are the same each run.
 settings.register_profile(
     "tfrec", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -43,6 +46,18 @@ def plain_user() -> Iterator[Path]:
         finally:
             if root:
                 os.seteuid(0)
+
+
+def body_or_skip(name: str) -> Any:
+    """The kernel's body `name`; skips the test where it was not built, unless the environment
+    says by TFREC_EXPECT_NATIVE that it must have been.
+    """
+    try:
+        return _kernel._load(name)[1]
+    except UsageError:
+        if os.environ.get("TFREC_EXPECT_NATIVE"):
+            raise
+        pytest.skip("the native kernel was not built here")
 
 
 def shard_paths(dest: str | Path) -> list[str]:

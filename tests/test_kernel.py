@@ -14,6 +14,7 @@ import crc32c
 import numpy as np
 import pyarrow as pa
 import pytest
+from conftest import body_or_skip
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,13 +25,6 @@ from tfrec_cli.errors import UsageError
 ROOT = Path(__file__).parents[1]
 BODIES = ("reference", "native")
 ITEMS = (pa.int64(), pa.float32(), pa.binary(), pa.large_binary())
-
-
-def body_or_skip(name):
-    try:
-        return kernel._load(name)[1]
-    except UsageError:
-        pytest.skip("the native kernel was not built here")
 
 
 @pytest.fixture(params=BODIES)
@@ -490,6 +484,37 @@ def test_missing_native_body_is_an_error_only_where_it_was_asked_for():
     code = hide + "from tfrec_cli import _kernel; print(_kernel.BODY)"
     assert run_python(code, TFREC_KERNEL="").stdout == "reference\n"
     assert "C compiler" in run_python(code, TFREC_KERNEL="native").stderr
+
+
+@pytest.mark.parametrize("wanted", ["", "native"])
+@pytest.mark.parametrize("source", ["raise ImportError('undefined symbol: x')", "import no_such"])
+def test_broken_native_body_is_an_error_and_no_reason_to_go_on_without(tmp_path, wanted, source):
+    (tmp_path / "_native.py").write_text(source)
+    code = (
+        "import sys, tfrec_cli, importlib.util as u\n"
+        "class Broken:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'tfrec_cli._kernel._native':\n"
+        f"            return u.spec_from_file_location(name, {str(tmp_path / '_native.py')!r})\n"
+        "sys.meta_path.insert(0, Broken())\n"
+        "from tfrec_cli import _kernel; print(_kernel.BODY)"
+    )
+    run = run_python(code, TFREC_KERNEL=wanted)
+    assert (run.returncode, run.stdout) == (1, "")
+    assert "is there but cannot be loaded" in run.stderr
+
+
+def test_native_body_that_is_expected_is_not_skipped(monkeypatch):
+    def missing(name):
+        raise UsageError("not built")
+
+    monkeypatch.setattr(kernel, "_load", missing)
+    monkeypatch.setenv("TFREC_EXPECT_NATIVE", "1")
+    with pytest.raises(UsageError):
+        body_or_skip("native")
+    monkeypatch.delenv("TFREC_EXPECT_NATIVE")
+    with pytest.raises(pytest.skip.Exception):
+        body_or_skip("native")
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
+from conftest import body_or_skip
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,16 +16,8 @@ from tfrec_cli import _kernel as kernel
 from tfrec_cli._kernel import FeatureColumn
 from tfrec_cli._kernel._reference import _messages
 from tfrec_cli.decoding import decode_entry, decode_example
-from tfrec_cli.errors import UsageError
 
 BODIES = ("reference", "native")
-
-
-def body_or_skip(name):
-    try:
-        return kernel._load(name)[1]
-    except UsageError:
-        pytest.skip("the native kernel was not built here")
 
 
 @pytest.fixture(params=BODIES)

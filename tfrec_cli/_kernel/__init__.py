@@ -27,7 +27,7 @@ from tfrec_cli._kernel.model import (
     Scan,
     is_list,
 )
-from tfrec_cli.errors import UsageError
+from tfrec_cli.errors import TfrecError, UsageError
 
 __all__ = [
     "BODY",
@@ -52,6 +52,8 @@ __all__ = [
     "text_to_int64",
 ]
 
+_NATIVE = "tfrec_cli._kernel._native"
+
 
 def _load(wanted: str) -> tuple[str, Any]:
     """The body that `wanted` names, or the compiled one where there is one; its name first."""
@@ -61,12 +63,24 @@ def _load(wanted: str) -> tuple[str, Any]:
         try:
             return "native", importlib.import_module("tfrec_cli._kernel._bridge")
         except ImportError as error:
-            if wanted == "native":
-                raise UsageError(
-                    f"TFREC_KERNEL asks for the native kernel, which was not built ({error}). "
-                    "Install tfrec-cli again with a C compiler at hand, or unset TFREC_KERNEL."
-                ) from error
+            _refuse(error, wanted)
     return "reference", importlib.import_module("tfrec_cli._kernel._reference")
+
+
+def _refuse(error: ImportError, wanted: str) -> None:
+    """Raise for a native body that was asked for or that is broken; return where it was just not
+    built, which is the only reason to go on without it.
+    """
+    if not isinstance(error, ModuleNotFoundError) or error.name != _NATIVE:
+        raise TfrecError(
+            f"the native kernel is there but cannot be loaded ({error}). Install tfrec-cli again, "
+            "or set TFREC_KERNEL=reference to go on without it, slower."
+        ) from error
+    if wanted == "native":
+        raise UsageError(
+            f"TFREC_KERNEL asks for the native kernel, which was not built ({error}). "
+            "Install tfrec-cli again with a C compiler at hand, or unset TFREC_KERNEL."
+        ) from error
 
 
 BODY, _body = _load(os.environ.get("TFREC_KERNEL", ""))
