@@ -105,6 +105,8 @@ class CellError(SourceError):
 def shorten(text: str, limit: int = 80) -> str:
     """`text` on one line, cut to `limit` characters, control characters escaped."""
     text = text if len(text) <= limit else text[: limit - 1] + "…"
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

@@ -80,6 +80,8 @@ class _Found:
 
 def display(path: str) -> str:
     """`path` as it can be shown anywhere: undecodable bytes and control characters escaped."""
+    if path.isascii():
+        return shorten(path, 4096)
     return shorten(os.fsencode(path).decode("utf-8", "backslashreplace"), 4096)
 
 

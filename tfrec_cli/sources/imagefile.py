@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
+from tfrec_cli.sources.imageheader import header_size
+
 # Pixels that a full check decodes at most: a small file can declare a picture that fills memory.
 MOST_PIXELS = 2 * 89_478_485
 # The first bytes that tell the format.
@@ -37,7 +39,7 @@ class ImageFile:
 def read_image(path: str, full: bool) -> ImageFile:
     """Read the image at `path` and check its header, with `full` every pixel."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", buffering=0) as file:
             data = file.read()
     except OSError as error:
         return ImageFile(fault=f"cannot be read ({error.strerror or error})")
@@ -98,6 +100,8 @@ _BMP_HEADERS = (12, 16, 40, 52, 56, 64, 108, 124)
 
 def image_size(data: bytes, format: str) -> tuple[int, int]:
     """Width and height in pixels from the header of `data`. Raises BadImage."""
+    if plain := header_size(data, format):
+        return plain
     try:
         with _open(data, format) as image:
             size = int(image.size[0]), int(image.size[1])

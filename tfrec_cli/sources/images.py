@@ -27,6 +27,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
+from tfrec_cli.buffers import from_values
 from tfrec_cli.sources.base import (
     Column,
     Fault,
@@ -201,7 +202,7 @@ def _load(path: str, group: str | None, full: bool) -> _Image:
 def _batch(
     images: list[_Image], columns: Sequence[str], names: pa.DataType, origin: Origin
 ) -> SourceBatch:
-    cells = {
+    cells: dict[str, list[Any]] = {
         "image/encoded": [i.file.data for i in images],
         "image/format": [i.file.format for i in images],
         "image/height": [i.file.size and i.file.size[1] for i in images],
@@ -210,7 +211,7 @@ def _batch(
         "image/class/text": [i.group for i in images],
     }
     kinds = _TYPES | {"image/filename": names}
-    arrays = [pa.array(cells[column], kinds[column]) for column in columns]
+    arrays = [from_values(cells[column], kinds[column]) for column in columns]
     data = pa.RecordBatch.from_arrays(arrays, list(columns))
     if not columns:
         data = pa.RecordBatch.from_struct_array(pa.array([{}] * len(images), pa.struct([])))
