@@ -7,8 +7,10 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -17,6 +19,7 @@ import pytest
 from PIL import Image
 
 from tfrec_cli.errors import SchemaError, SourceError, UsageError
+from tfrec_cli.sources import registry
 from tfrec_cli.sources.base import Needs
 from tfrec_cli.sources.registry import BUILT_IN, GROUP, SUFFIXES, list_sources, open_source
 
@@ -212,3 +215,95 @@ def test_a_plugin_is_installed_found_and_used(tmp_path: Path) -> None:
     name, rows, about, block = json.loads(run.stdout)
     assert (name, about, block) == ("jsonlines", ["tfrec-jsonlines"], 4096)
     assert rows == [{"b": "x", "a": 1}, {"b": None, "a": 2}]
+
+
+BROKEN_PLUGINS = {
+    "tfrec_gone": "import no_such_package",
+    "tfrec_empty": "class Source: name = 'empty'",
+    "tfrec_good": (
+        "from pydantic import BaseModel\n"
+        "class Source:\n"
+        "    name, summary, suffixes = 'good', 'good', ('.good',)\n"
+        "    class Options(BaseModel): pass\n"
+        "    def __init__(self, inputs, options): pass"
+    ),
+}
+
+
+@pytest.fixture
+def beside_broken_plugins(tmp_path: Path) -> Callable[[str], Any]:
+    """Runs Python where two broken plugins and a sound one are installed."""
+    site = tmp_path / "site"
+    for package, source in BROKEN_PLUGINS.items():
+        about = site / f"{package}-1.dist-info"
+        about.mkdir(parents=True)
+        (site / f"{package}.py").write_text(source)
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
+        name = package.removeprefix("tfrec_")
+        (about / "entry_points.txt").write_text(f"[{GROUP}]\n{name} = {package}:Source\n")
+
+    def run(code: str) -> Any:
+        found = subprocess.run(
+            [sys.executable, "-c", f"import json\nfrom {REGISTRY} import *\n{code}"],
+            env=os.environ | {"PYTHONPATH": str(site)},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert found.returncode == 0, found.stderr
+        return json.loads(found.stdout)
+
+    return run
+
+
+REGISTRY = "tfrec_cli.sources.registry"
+
+
+def test_broken_plugins_do_not_stop_other_sources(
+    tmp_path: Path, beside_broken_plugins: Callable[[str], Any]
+) -> None:
+    make(tmp_path, "c/a.csv", "d/x.good", "i/1.png", "i/1.txt")
+    code = "print(json.dumps([open_source([i]).name for i in ('c/*.csv', 'd', 'i', 'd/x.good')]))"
+    assert beside_broken_plugins(code) == ["csv", "good", "images", "good"]
+
+
+def test_broken_plugins_are_named_where_they_may_have_been_wanted(
+    tmp_path: Path, beside_broken_plugins: Callable[[str], Any]
+) -> None:
+    make(tmp_path, "d/x.gone")
+    (tmp_path / "zeros").write_bytes(bytes(100))
+    code = """
+def said(*arguments):
+    try:
+        open_source(*arguments)
+    except Exception as error:
+        return str(error)
+summaries = {info.name: info.summary for info in list_sources()}
+print(json.dumps([said(["d"]), said(["zeros"]), said(["d"], "gone"), said(["d"], "empty"),
+                  summaries["gone"], summaries["empty"]]))
+"""
+    folder, content, gone, empty, *listed = beside_broken_plugins(code)
+    reason = 'source "gone" (tfrec_gone:Source) cannot be imported: No module named'
+    assert f"Passed over: {reason}" in folder
+    assert f"Passed over: {reason}" in content
+    assert gone.startswith(reason)
+    assert empty.endswith("is no source adapter: it has no summary, suffixes, Options.")
+    assert listed == [gone, empty]
+
+
+def test_packages_are_searched_once_for_a_folder_of_strays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched = []
+
+    def points() -> dict[str, Any]:
+        searched.append(1)
+        return {}
+
+    monkeypatch.setattr(registry, "_points", points)
+    make(tmp_path, "i/1.png", *(f"i/{n}.txt" for n in range(20)))
+    registry._foreign.cache_clear()
+    assert chosen(tmp_path, "i") == "images"
+    registry._foreign.cache_clear()
+    assert len(searched) == 1

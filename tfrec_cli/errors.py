@@ -110,6 +110,14 @@ def shorten(text: str, limit: int = 80) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says, without the full stop; its kind where it says nothing.
+
+    For errors of other libraries, which become part of a sentence of ours.
+    """
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """` Did you mean "x"?` with a leading blank, or nothing where no known word is near."""
     choices = list(known)

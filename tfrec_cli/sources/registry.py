@@ -13,13 +13,14 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticUndefined
 
-from tfrec_cli.errors import SchemaError, SourceError, UsageError, did_you_mean
+from tfrec_cli.errors import SchemaError, SourceError, UsageError, did_you_mean, first_line
 from tfrec_cli.sources.base import Source
 from tfrec_cli.sources.files import (
     display,
@@ -47,6 +48,7 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
     "table": (),
     "boxes": (),
 }
+_ATTRIBUTES = ("name", "summary", "suffixes", "Options")
 BUILT_IN = {
     "csv": "tfrec_cli.sources.csv:CsvSource",
     "parquet": "tfrec_cli.sources.parquet:ParquetSource",
@@ -82,7 +84,7 @@ class SourceInfo:
 def open_source(
     inputs: Sequence[Any],
     name: str | None = None,
-    options: Mapping[str, str] | None = None,
+    options: Mapping[str, Any] | None = None,
     saved: Mapping[str, Any] | None = None,
     temp_dir: str | None = None,
 ) -> Source:
@@ -133,13 +135,22 @@ def _load(name: str) -> Any:
             f'--source: there is no source "{name}".{did_you_mean(name, points)} '
             f"Installed: {', '.join(sorted(points))}."
         )
+    return _load_foreign(points[name])
+
+
+def _load_foreign(point: EntryPoint) -> Any:
+    """The class that a plugin brings. Raises UsageError naming one that is broken."""
+    named = f'source "{point.name}" ({point.value})'
     try:
-        return points[name].load()
+        source = point.load()
     except Exception as error:
         # A plugin is foreign code: whatever its import raises must name it.
-        raise UsageError(
-            f'source "{name}" ({points[name].value}) cannot be imported: {error}.'
-        ) from error
+        raise UsageError(f"{named} cannot be imported: {first_line(error)}.") from error
+    if lacking := [name for name in _ATTRIBUTES if not hasattr(source, name)]:
+        raise UsageError(f"{named} is no source adapter: it has no {', '.join(lacking)}.")
+    if not (isinstance(source.Options, type) and issubclass(source.Options, BaseModel)):
+        raise UsageError(f"{named} is no source adapter: its Options are no pydantic model.")
+    return source
 
 
 def _settle(inputs: Sequence[Any], temp_dir: str | None) -> list[Any]:
@@ -180,7 +191,7 @@ def _detect_one(item: str) -> str:
     if found is None:
         raise UsageError(
             f"{display(item)}: neither its ending nor its content tells which source reads it. "
-            f"Choose with --source: {', '.join(sorted(_points()))}."
+            f"Choose with --source: {', '.join(sorted(_points()))}.{_broken_ones()}"
         )
     return found
 
@@ -199,28 +210,53 @@ def _by_files(place: str, paths: Iterable[str]) -> str:
     held = some(paths) if paths else "nothing"
     raise SourceError(
         f"{display(place)}: holds no file that an installed source takes; found {held}. "
-        "Check the folder, or choose with --source."
+        f"Check the folder, or choose with --source.{_broken_ones()}"
     )
+
+
+def _broken_ones() -> str:
+    """Words on the plugins that were passed over, one of which may have been wanted."""
+    return "".join(f" Passed over: {reason}" for reason in _foreign().broken)
 
 
 def _by_suffix(path: str) -> str | None:
     for name, suffixes in SUFFIXES.items():
         if has_suffix(path, suffixes):
             return name
-    for name, suffixes in _plugin_suffixes().items():
+    for name, suffixes in _foreign().suffixes.items():
         if has_suffix(path, suffixes):
             return name
     return None
 
 
 def _all_suffixes() -> tuple[str, ...]:
-    known = [*SUFFIXES.values(), *_plugin_suffixes().values()]
+    known = [*SUFFIXES.values(), *_foreign().suffixes.values()]
     return tuple(suffix for suffixes in known for suffix in suffixes)
 
 
-def _plugin_suffixes() -> dict[str, tuple[str, ...]]:
-    foreign = sorted(set(_points()) - set(SUFFIXES))
-    return {name: tuple(_load(name).suffixes) for name in foreign}
+@dataclass(frozen=True, slots=True)
+class _Foreign:
+    """The sources that are not built in: what they take, and why some of them cannot be used."""
+
+    suffixes: Mapping[str, tuple[str, ...]]
+    broken: tuple[str, ...]
+
+
+@cache
+def _foreign() -> _Foreign:
+    """Looked for once a process: it means to search all installed packages.
+
+    A broken plugin is passed over. It fails those who ask for it, not everybody.
+    """
+    suffixes: dict[str, tuple[str, ...]] = {}
+    broken: list[str] = []
+    for name, point in sorted(_points().items()):
+        if name not in SUFFIXES:
+            try:
+                suffixes[name] = tuple(_load_foreign(point).suffixes)
+            except UsageError as error:
+                broken.append(str(error))
+    return _Foreign(suffixes, tuple(broken))
 
 
 def _by_content(path: str) -> str | None:
@@ -243,7 +279,7 @@ def _by_content(path: str) -> str | None:
     return None
 
 
-def _options(source: type[Any], given: Mapping[str, str], saved: Mapping[str, Any]) -> BaseModel:
+def _options(source: type[Any], given: Mapping[str, Any], saved: Mapping[str, Any]) -> BaseModel:
     model: type[BaseModel] = source.Options
     asked = {key.replace("-", "_"): value for key, value in given.items()}
     _refuse_unknown(source, asked, "-O ", UsageError)
