@@ -241,3 +241,22 @@ def test_no_records(body):
     survey = kernel.survey_examples(b"", np.zeros(0, np.int64))
     assert (survey.keys, len(survey.facts), len(survey.invalid)) == ([], 0, 0)
     assert kernel.find_feature(b"", np.zeros(0, np.int64), b"x").shape == (0, 3)
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 63, 64, 65, 200, 5000])
+def test_long_lists_of_integers(body, size):
+    chance = random.Random(size)
+    values = [chance.getrandbits(chance.choice([3, 7, 8, 14, 21, 35, 63])) for _ in range(size)]
+    record = example(entry(b"x", ints(*values)))
+    data, ends = frames([record])
+    (facts,) = kernel.survey_examples(data, ends).facts
+    assert (facts["values"], facts["low"], facts["high"]) == (size, min(values), max(values))
+
+
+@pytest.mark.parametrize("at", [0, 300, 511])
+def test_integers_too_long_among_many(body, at):
+    for bad in (b"\x80" * 10 + b"\x01", b"\xff" * 40):
+        packed = bytearray(b"\x05" * 512)
+        packed[at:at] = bad
+        data, ends = frames([example(entry(b"x", field(3, field(1, bytes(packed)))))])
+        assert kernel.survey_examples(data, ends).invalid.tolist() == [0]

@@ -99,3 +99,31 @@ def test_all_that_tensorflow_trips_over_or_misses_is_found(
             assert count <= report.records
         found += bool(report.findings)
     assert found > 0.8 * len(damaged)
+
+
+@pytest.mark.parametrize(
+    ("schema", "spec"),
+    [
+        ("{x: float}", tf.io.FixedLenFeature([2], tf.float32)),
+        ("{x: bytes}", tf.io.FixedLenFeature([2], tf.string)),
+        ("{x: {type: int64, separator: a, shape: [3]}}", tf.io.FixedLenFeature([3], tf.int64)),
+        (
+            "{x: {type: int64, separator: a, shape: [1, 4]}}",
+            tf.io.FixedLenFeature([1, 4], tf.int64),
+        ),
+        ("{y: int64, x: int64}", tf.io.FixedLenFeature([], tf.int64)),
+    ],
+)
+def test_parsing_fails_as_it_is_said_to(tmp_path: Path, schema: str, spec: Any) -> None:
+    values = tf.train.Feature(int64_list=tf.train.Int64List(value=[1, 2]))
+    message = tf.train.Example(features=tf.train.Features(feature={"x": values}))
+    record = message.SerializeToString()
+    (tmp_path / "a").write_bytes(frame(record))
+    (tmp_path / "s.yaml").write_text(f"version: 1\nfeatures: {schema}\n")
+    options = VerifyOptions((str(tmp_path / "a"),), schema=str(tmp_path / "s.yaml"))
+    (finding,) = verify(options).findings
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        tf.io.parse_example([record], {finding.feature: spec})
+    said = finding.tensorflow.removeprefix('InvalidArgumentError "').rstrip('"')
+    for sentence in said.split(". "):
+        assert sentence in " ".join(str(caught.value).split())

@@ -456,6 +456,7 @@ def test_a_dataset_as_it_was_written_passes(dataset: Path) -> None:
     assert report.datasets[0].schema == "manifest"
     assert run(*shards(dataset)).findings == ()
     assert run(str(dataset / "*.tfrecord-*")).datasets[0].files == 3
+    assert run(*dataset.iterdir()).findings == ()
     assert run(dataset, schema=str(dataset / "schema.yaml")).findings == ()
 
 

@@ -126,31 +126,81 @@ static inline uint64_t varint_join(uint64_t word) {
     return (word & 0x000000000fffffff) | (word & 0x0fffffff00000000) >> 4;
 }
 
+typedef struct {
+    int64_t low, high, count;
+} Ints;
+
+static inline void ints_add(Ints *ints, uint64_t bits) {
+    ints->low = (int64_t)bits < ints->low ? (int64_t)bits : ints->low;
+    ints->high = (int64_t)bits > ints->high ? (int64_t)bits : ints->high;
+    ints->count++;
+}
+
+/* One integer of a part with at least eight bytes. The length of a varint is hard to foresee: no
+ * branch depends on it, up to eight bytes. */
+static inline int ints_step(Ints *ints, Part *part) {
+    uint64_t bits, word = load64(part->at), last = ~word & 0x8080808080808080;
+    if (last) {
+        int size = (__builtin_ctzll(last) >> 3) + 1;
+        bits = varint_join(word & (~(uint64_t)0 >> (64 - 8 * size)));
+        part->at += size;
+    } else if (part_varint(part, &bits)) {
+        return -1;
+    }
+    ints_add(ints, bits);
+    return 0;
+}
+
+/* Where a varint begins that is in `packed` at `at` or later. */
+static inline const uint8_t *ints_start(Part packed, const uint8_t *at) {
+    while (at > packed.at && at < packed.end && at[-1] >= 0x80)
+        at++;
+    return at;
+}
+
+/* Each varint says where the next begins, which takes longer than to read it: so four walks go side
+ * by side. */
+#define LANES 4
+static int ints_lanes(Ints *ints, Part *lanes) {
+    for (;;) {
+        int64_t left = INT64_MAX;
+        for (int i = 0; i < LANES; i++)
+            left = lanes[i].end - lanes[i].at < left ? lanes[i].end - lanes[i].at : left;
+        if (left < 10)
+            return 0;
+        /* No varint that is sound takes more than ten bytes. */
+        for (int64_t round = left / 10; round > 0; round--)
+            for (int i = 0; i < LANES; i++)
+                if (ints_step(ints, &lanes[i]))
+                    return -1;
+    }
+}
+
 static int entry_ints(Entry *entry, Part packed) {
-    int64_t low = entry->low, high = entry->high, count = 0;
+    Ints ints = {entry->low, entry->high, 0};
     uint64_t bits;
-    /* Lengths of varints are hard to foresee: no branch depends on them up to eight bytes. */
-    while (packed.end - packed.at >= 8) {
-        uint64_t word = load64(packed.at), last = ~word & 0x8080808080808080;
-        if (last) {
-            int size = (__builtin_ctzll(last) >> 3) + 1;
-            bits = varint_join(word & (~(uint64_t)0 >> (64 - 8 * size)));
-            packed.at += size;
-        } else if (part_varint(&packed, &bits)) {
-            return -1;
+    Part lanes[LANES];
+    int64_t size = packed.end - packed.at;
+    int count = size >= 16 * LANES ? LANES : 1;
+    for (int i = 0; i < count; i++)
+        lanes[i].at = ints_start(packed, packed.at + size * i / count);
+    for (int i = 0; i < count; i++)
+        lanes[i].end = i + 1 < count ? lanes[i + 1].at : packed.end;
+    if (count == LANES && ints_lanes(&ints, lanes))
+        return -1;
+    for (int i = 0; i < count; i++) {
+        while (lanes[i].end - lanes[i].at >= 8)
+            if (ints_step(&ints, &lanes[i]))
+                return -1;
+        while (lanes[i].at < lanes[i].end) {
+            if (part_varint(&lanes[i], &bits))
+                return -1;
+            ints_add(&ints, bits);
         }
-        low = (int64_t)bits < low ? (int64_t)bits : low;
-        high = (int64_t)bits > high ? (int64_t)bits : high;
-        count++;
     }
-    entry->low = low;
-    entry->high = high;
-    entry->count += count;
-    while (packed.at < packed.end) {
-        if (part_varint(&packed, &bits))
-            return -1;
-        entry_int64(entry, bits);
-    }
+    entry->low = ints.low;
+    entry->high = ints.high;
+    entry->count += ints.count;
     return 0;
 }
 

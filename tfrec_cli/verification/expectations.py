@@ -70,7 +70,7 @@ def _from_facts(facts: FeatureFacts, feature: Feature | None) -> Expected:
         fixed = _with_shape(fixed, facts.shape or ())
     if facts.labels is None or feature is None:
         return fixed
-    return _with_labels(fixed, len(facts.labels), feature)
+    return _with_labels(fixed, facts.first_label, len(facts.labels), feature)
 
 
 def from_schema(schema: Schema, origin: str) -> Expectations:
@@ -88,7 +88,8 @@ def _from_feature(schema: Schema, key: str, feature: Feature) -> dict[str, Expec
     if shape is not None:
         one = _with_shape(one, shape)
     if feature.labels is not None:
-        one = _with_labels(one, _label_count(schema, feature), feature)
+        first = feature.first_label or 0
+        one = _with_labels(one, first, _label_count(schema, feature), feature)
     lengths = {k: Expected(k, "int64", required=required) for k in row_lengths(key, depth)}
     return {key: one, **lengths}
 
@@ -125,9 +126,8 @@ def _with_shape(expected: Expected, shape: tuple[int, ...]) -> Expected:
     return replace(expected, fewest=count, most=count, shape=tuple(shape))
 
 
-def _with_labels(expected: Expected, count: int | None, feature: Feature | None) -> Expected:
-    first = (getattr(feature, "first_label", None) or 0) if feature else 0
-    rules = [feature.missing, feature.unknown, feature.null_item] if feature else []
+def _with_labels(expected: Expected, first: int, count: int | None, feature: Feature) -> Expected:
+    rules = (feature.missing, feature.unknown, feature.null_item)
     optional = any(rule is not None and rule.action == "omit" for rule in rules[:2])
     return replace(
         expected,

@@ -151,7 +151,7 @@ class FeatureCheck:
                 continue
             records = int(self.tally.facts["kind_records"][row, number])
             text = f"{KINDS[number]} in {_count(records)}, expected {expected.kind}"
-            said = tensorflow.of_kind(shorten(expected.key), expected.kind)
+            said = tensorflow.of_kind(shorten(expected.key), KINDS[number], expected.kind)
             self._findings.add(
                 "kind", text, place, feature=expected.key, records=records, tensorflow=said
             )

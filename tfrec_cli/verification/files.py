@@ -23,6 +23,7 @@ _PROMISES: dict[str, Container] = {"gz": "gzip", "gzip": "gzip", "zz": "zlib", "
 _SUFFIX = re.compile(r".*\.(gz|gzip|zz|zlib)", re.IGNORECASE | re.DOTALL)
 _WORDS = {"none": "plain", "gzip": "GZIP", "zlib": "ZLIB"}
 _REST = 1 << 16
+_RATIO = 8
 _AROUND = ("compressed data", "header", "truncated", "trailing data", "compression")
 
 
@@ -62,7 +63,7 @@ def check_file(
     with open(target.path, "rb") as file:
         stream = ContentStream(file, checksum=target.shard is not None)
         check = _Check(target, expected, leaks, stream)
-        for part in read_blocks(stream, block):
+        for part in read_blocks(stream, min(block, _room(stream))):
             if stop.is_set():
                 raise Stopped
             check.add(part)
@@ -72,6 +73,11 @@ def check_file(
             if stop.is_set():
                 raise Stopped
         return check.finish()
+
+
+def _room(stream: ContentStream) -> int:
+    """Bytes of buffer that a small file may fill."""
+    return max(_REST, stream.size * (1 if stream.container == "none" else _RATIO))
 
 
 class _Check:

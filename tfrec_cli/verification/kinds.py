@@ -64,7 +64,7 @@ class DatasetKinds:
         records = feature.records[kind]
         count = "1 record" if records == 1 else f"{records:,} records"
         text = f"{KINDS[kind]} in {count}, but {KINDS[usual]} in {feature.records[usual]:,}"
-        said = tensorflow.of_kind(shorten(name), KINDS[usual])
+        said = tensorflow.of_kind(shorten(name), KINDS[kind], KINDS[usual])
         return Finding(
             file, "kind", text, record, offset, name, said, records,
             decompressed=file in self._decompressed,

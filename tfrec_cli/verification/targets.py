@@ -72,6 +72,8 @@ def find_datasets(paths: Sequence[str], schema: str | None = None) -> list[Datas
     for path in (match for pattern in paths for match in _matches(pattern)):
         if os.path.isdir(path):
             found += _folders(path)
+        elif _is_beside(path, known):
+            continue
         elif (dataset := _single(path, known)) is not None:
             found.append(dataset)
         elif not os.path.lexists(path):
@@ -83,6 +85,8 @@ def find_datasets(paths: Sequence[str], schema: str | None = None) -> list[Datas
         name = files[0].path if len(files) == 1 else f"{files[0].path} … {files[-1].path}"
         found.append(Dataset(name, files))
     found = list(_distinct(_together(found)))
+    if not found:
+        raise DatasetError(f"{shorten(paths[0], 1000)} is no TFRecord file. Name the dataset.")
     return found if given is None else [replace(d, expected=given) for d in found]
 
 
@@ -232,6 +236,18 @@ def _single(path: str, known: dict[str, _Known]) -> Dataset | None:
     # The split of a single file is `train` where nobody said anything else.
     split = (split_of(path) or split) if own[0] else split
     return Dataset(path, (Target(path, split, shard),), manifest, expected, tuple(findings))
+
+
+def _is_beside(path: str, known: dict[str, _Known]) -> bool:
+    """Whether a file is the manifest of a dataset, or beside its shards: `dataset/*` names it."""
+    try:
+        manifest, _ = _load(os.path.dirname(path) or ".", known)
+    except DamageError:
+        return os.path.basename(path) == MANIFEST
+    return manifest is not None and os.path.basename(path) in {
+        MANIFEST,
+        *(file.name for file in manifest.files),
+    }
 
 
 def _load(folder: str, known: dict[str, _Known]) -> _Known:

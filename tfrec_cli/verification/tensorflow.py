@@ -48,21 +48,26 @@ def of_compression(found: Container, promised: Container) -> str:
     return f"{said}; read as {found.upper()}, all records" if found != "none" else said
 
 
-def of_kind(feature: str, expected: str) -> str:
-    """For a feature of another kind."""
-    return f'"Key: {feature}. Data types don\'t match. Expected type: {_DTYPES[expected]}"'
+def of_kind(feature: str, found: str, expected: str) -> str:
+    """For a feature of another kind, once it is parsed."""
+    types = f"Data type: {_DTYPES[found]} but expected type: {_DTYPES[expected]}"
+    return f'InvalidArgumentError "Key: {feature}. Data types don\'t match. {types}"'
 
 
 def of_presence(feature: str, kind: str) -> str:
-    """For a feature that is not there."""
-    return f'"Feature: {feature} (data type: {_DTYPES[kind]}) is required but could not be found"'
+    """For a feature that is not there, once it is parsed as FixedLenFeature without a default."""
+    said = f"Feature: {feature} (data type: {_DTYPES[kind]}) is required but could not be found"
+    return f'InvalidArgumentError "{said}"'
 
 
 def of_shape(feature: str, kind: str, count: int, shape: tuple[int, ...]) -> str:
-    """For a list of another length than its shape's."""
+    """For a list of another length than its shape's, once it is parsed in a batch."""
+    if kind == "bytes":
+        return f'InvalidArgumentError "Key: {feature}. Can\'t parse serialized Example"'
+    sizes = f"Values size: {count} but output shape: [{','.join(map(str, shape))}]"
     return (
-        f'"Key: {feature}. Number of {_DTYPES[kind]} values != expected. '
-        f'values size: {count} but output shape: [{",".join(map(str, shape))}]"'
+        f'InvalidArgumentError "Key: {feature}. '
+        f'Number of {_DTYPES[kind]} values != expected. {sizes}"'
     )
 
 
