@@ -414,3 +414,12 @@ def test_images_are_known_by_their_bytes() -> None:
     table = pa.table({"photo": [stream.getvalue()] * 3, "note": [b"text", None, b""]})
     found = forecast(ConvertOptions((table,), "out"))
     assert found.footprint.images == 3 * len(stream.getvalue())
+
+
+def test_numbered_features_are_shown_together(examples: Path) -> None:
+    found = planned(examples / "digits.csv", examples / "out").footprint
+    pixels = [feature for feature in found.features if feature.key.startswith("pixel")]
+    assert len(pixels) == 64
+    first, last = found.groups
+    assert (first.key, last.key) == ("pixel0 … pixel63 (64)", "label")
+    assert first.total == sum(feature.total for feature in pixels)

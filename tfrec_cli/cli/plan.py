@@ -145,13 +145,14 @@ def _sample(found: Forecast) -> str:
 def _footprint_lines(found: Footprint) -> Iterator[str]:
     """The whole by kind of bytes, then the largest features."""
     total = max(found.total, 1)
-    shown = sorted(found.features, key=lambda feature: -feature.total)[:SHOWN_FEATURES]
+    groups = found.groups
+    shown = groups[:SHOWN_FEATURES]
     width = min(40, max(len("where the bytes go"), *(len(f.key) for f in shown)))
     head = ("values", "names", "protobuf", "framing", "all", "")
     yield f"{'where the bytes go':<{width}}" + "".join(f"{word:>11}" for word in head).rstrip()
     for feature in shown:
         yield _feature_line(feature, width, total)
-    if more := len(found.features) - len(shown):
+    if more := len(groups) - len(shown):
         yield f"… and {more:,} smaller {'feature' if more == 1 else 'features'}"
     sizes = (found.values, found.names, found.protobuf, found.framing, found.total)
     yield f"{'all':<{width}}" + "".join(f"{human_size(size):>11}" for size in sizes)
@@ -192,14 +193,17 @@ def _trial_line(trial: Trial) -> str:
     way = trial.compression
     plain = way.kind == "none"
     name = "none" if plain else f"{way.kind}:{way.level}"
-    times = f"{_seconds(trial.write_seconds):>12}{_seconds(trial.read_seconds):>12}"
+    times = f"{_fine_seconds(trial.write_seconds):>12}"
+    times += f"{_fine_seconds(trial.read_seconds):>12}"
     compressor = "" if plain else way.compressor
     return f"{name:<14}{compressor:<12}{human_size(trial.bytes):>10}{trial.ratio:>9.0%}{times}"
 
 
+def _fine_seconds(seconds: float) -> str:
+    return f"{seconds:.4f} s" if seconds < 0.1 else _seconds(seconds)
+
+
 def _seconds(seconds: float) -> str:
-    if seconds < 0.1:
-        return f"{seconds:.4f} s"
     if seconds < 100:
         return f"{seconds:.2f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -24,8 +24,8 @@ def advise_shards(split: str, shards: int, size: float, records: int) -> str:
         )
     if shards < FILES_PER_HOST and wanted > shards:
         return (
-            f"{split}: more shards would do. TensorFlow asks for 10 files for each host that "
-            f"reads: --shards {wanted} ({_mega(size / wanted)} each) is right for one host."
+            f"{split}: more shards. TensorFlow asks for 10 files or more for each host that reads, "
+            f"of 10 MB or more: --shards {wanted} ({_mega(size / wanted)} each) for one host."
         )
     if each > MOST_BYTES:
         return (

@@ -27,8 +27,8 @@ WORTHWHILE = 0.9
 CLOSE = 1.15
 """Of those whose files are at most this many times the smallest, the fastest is advised."""
 
-SHORT = 1 << 20
-"""Bytes below which one measurement is too short to be relied on."""
+MOMENT = 0.2
+"""Seconds below which one measurement is too short to be relied on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,14 @@ class Measured:
 def measure(excerpt: bytes, compression: Compression, shard_bytes: float) -> Measured:
     """Compress `excerpt`, cut as shards of `shard_bytes` would be, into memory, and read it.
 
-    A short one several times, of which the quickest counts.
+    What takes a moment only is done up to three times, of which the quickest counts.
     """
     cut = len(excerpt) if shard_bytes >= BLOCK_SIZE else min(len(excerpt), math.ceil(shard_bytes))
     cut = max(1, cut)
     chunks = [memoryview(excerpt)[at : at + cut] for at in range(0, len(excerpt), cut)]
-    rounds = [_round(chunks, compression) for _ in range(1 if len(excerpt) >= SHORT else 3)]
+    rounds = [_round(chunks, compression)]
+    while len(rounds) < 3 and sum(write + read for _, write, read in rounds) < MOMENT:
+        rounds.append(_round(chunks, compression))
     total = max(1, len(excerpt))
     write, read = min(r[1] for r in rounds), min(r[2] for r in rounds)
     return Measured(rounds[0][0] / total if excerpt else 1.0, write / total, read / total)
@@ -117,22 +119,19 @@ def absent() -> tuple[CompressorName, ...]:
 def recommend(trials: Sequence[Trial], image_share: float) -> tuple[Compression, str]:
     """What to choose, and why. image_share: of the bytes of values, those of encoded images."""
     best = _best([t for t in trials[1:] if not _expands(t.compression)])
+    leaves = f"{_option(best.compression)} leaves {best.ratio:.0%} of the size"
     if image_share > 0.5:
+        more = f" Where space counts more, {leaves}." if best.ratio <= WORTHWHILE else ""
         return Compression(), (
             f"Recommended: none. {image_share:.0%} of the values' bytes are images, which are "
-            "compressed already, and every epoch would pay for inflating them. Where space counts "
-            f"more, {_option(best.compression)} leaves {best.ratio:.0%} of the size."
+            f"compressed already, and every pass over them would pay for inflating.{more}"
         )
     if best.ratio > WORTHWHILE:
-        return Compression(), (
-            f"Recommended: none. These records hardly compress: {_option(best.compression)} "
-            f"leaves {best.ratio:.0%} of the size."
-        )
-    cost = best.read_seconds / max(trials[0].read_seconds, 1e-9)
+        return Compression(), f"Recommended: none. These records hardly compress: {leaves}."
     return best.compression, (
-        f"Recommended: {_option(best.compression)}. It leaves {best.ratio:.0%} of the size. Where "
-        f"space is cheap and readers are short of processors, none: inflating makes reading "
-        f"{cost:.1f} times as costly."
+        f"Recommended: {_option(best.compression)}. It leaves {best.ratio:.0%} of the size, and "
+        f"inflating costs each pass over the records {best.read_seconds:.2g} s of processor time; "
+        "where space is cheap, choose none."
     )
 
 

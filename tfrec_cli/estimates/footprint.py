@@ -45,6 +45,11 @@ class FeatureBytes:
         """All three."""
         return self.values + self.names + self.other
 
+    def __add__(self, more: FeatureBytes) -> FeatureBytes:
+        return FeatureBytes(
+            self.key, self.values + more.values, self.names + more.names, self.other + more.other
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Saving:
@@ -66,6 +71,19 @@ class Footprint:
     framing: float
     other: float
     images: float
+
+    @property
+    def groups(self) -> tuple[FeatureBytes, ...]:
+        """The features, those called alike but for a number together, largest first."""
+        alike: dict[str, list[FeatureBytes]] = {}
+        for feature in self.features:
+            stem = feature.key.rstrip("0123456789")
+            alike.setdefault(stem if stem != feature.key else f"{stem}\0", []).append(feature)
+        found = []
+        for members in alike.values():
+            enough = len(members) >= VECTOR_COLUMNS
+            found += [_group(members)] if enough else members
+        return tuple(sorted(found, key=lambda group: -group.total))
 
     @property
     def values(self) -> float:
@@ -106,6 +124,13 @@ def savings(parts: Sequence[Part], scale: float) -> list[Saving]:
     found = [_shorter_names(parts, scale)]
     found += [_as_vector(parts, scale, keys) for keys in _numbered(parts)]
     return sorted((s for s in found if s.bytes >= 1), key=lambda s: -s.bytes)
+
+
+def _group(members: Sequence[FeatureBytes]) -> FeatureBytes:
+    """Numbered features as one, `first … last (count)`."""
+    ordered = sorted(members, key=lambda feature: _number(feature.key))
+    key = f"{ordered[0].key} … {ordered[-1].key} ({len(ordered)})"
+    return sum(ordered, FeatureBytes(key, 0, 0, 0))
 
 
 def _feature(key: str, arrays: Sequence[pa.Array], scale: float) -> FeatureBytes:
@@ -199,14 +224,19 @@ def _numbered(parts: Sequence[Part]) -> Iterable[tuple[str, ...]]:
             groups.setdefault((match[1], str(kind)), []).append(column.key)
     gaps = {c.key for part in parts for c in part.columns if c.array.null_count}
     for keys in groups.values():
-        whole = tuple(key for key in keys if key not in gaps)
+        whole = tuple(sorted((key for key in keys if key not in gaps), key=_number))
         if len(whole) >= VECTOR_COLUMNS:
             yield whole
 
 
+def _number(key: str) -> int:
+    """The number that `key` ends with."""
+    return int(key[len(key.rstrip("0123456789")) :])
+
+
 def _as_vector(parts: Sequence[Part], scale: float, keys: tuple[str, ...]) -> Saving:
     saved = 0
-    prefix = re.sub(r"[0-9]+$", "", keys[0])
+    prefix = keys[0].rstrip("0123456789")
     name = prefix.rstrip("_-./ ") or "x"
     for part in parts:
         rest = [c for c in part.columns if c.key not in keys and c.key != name]
@@ -215,7 +245,8 @@ def _as_vector(parts: Sequence[Part], scale: float, keys: tuple[str, ...]) -> Sa
         saved -= _encoded_size([*rest, FeatureColumn(name, _together(chosen))])
     kind = "float" if pa.types.is_float32(chosen[0].type) else "int64"
     form = f'{name}: {{columns: "{escape(prefix)}[0-9]*", type: {kind}}}'
-    return Saving("vector", f"{keys[0]} … {keys[-1]} as one vector, {form}", saved * scale)
+    text = f"{keys[0]} … {keys[-1]} ({len(keys)} features) as one vector, {form},"
+    return Saving("vector", text, saved * scale)
 
 
 def _together(arrays: Sequence[pa.Array]) -> Any:
