@@ -325,4 +325,6 @@ def _output_options(options: ConvertOptions) -> dict[str, Any]:
         "shuffle", "seed", "sort_by", "key", "shards", "shard_size", "limit", "on_error",
     )  # fmt: skip
     found = {name: getattr(options, name) for name in names}
+    found["seed"] = options.seed or 0 if options.shuffle else None
+    found["split_seed"] = options.split_seed or 0 if "=" in (options.split or "") else None
     return {name: list(v) if isinstance(v, tuple) else v for name, v in found.items()}

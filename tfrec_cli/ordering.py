@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -107,7 +108,9 @@ class Receipt:
 
 def plan_segments(plan: Plan, segment: int, sample: tuple[bytes, ...] | None) -> Segments:
     """How the keys of each split are cut into segments of about `segment` bytes."""
-    most = max(1, MOST_ENTRIES // max(1, len(plan.splits)))
+    if sample == ():
+        return Segments((1,) * len(plan.splits), sample)
+    most = max(1, MOST_ENTRIES // len(plan.splits))
     sizes = (split.records * plan.mean_size for split in plan.splits)
     counts = (max(1, min(split.records, most, round(size / segment + 0.5)))
               for split, size in zip(plan.splits, sizes, strict=True))  # fmt: skip
@@ -214,10 +217,13 @@ class Ordered:
         stack = RunStack(self._shared.folder, key, MOST_ENTRIES // self._segments.total)
         make = partial(make_run, self._shared, Room(self._budget.held))
         cut = partial(cut_piece, self._shared)
-        for receipt in ordered_flat_map(cut, make, self._pieces, self._budget.workers):
-            stack.add(receipt.run)
-            loaded.update((print.path, print) for print in receipt.fingerprints)
-            reporter.advance(receipt.run.rows, 0)
+        receipts = ordered_flat_map(cut, make, self._pieces, self._budget.workers)
+        # Ended on an error too: no task may write into the folder while it is removed.
+        with closing(cast(Generator[Receipt, None, None], receipts)):
+            for receipt in receipts:
+                stack.add(receipt.run)
+                loaded.update((print.path, print) for print in receipt.fingerprints)
+                reporter.advance(receipt.run.rows, 0)
         self._runs = stack.runs
         return loaded
 

@@ -62,7 +62,8 @@ class Identity:
             return self._by_keys(batch, columns)
         if self.by_file and batch.origin.files is not None:
             return self._by_files(batch.origin.files[: batch.data.num_rows]), []
-        name, occurrence = self.names[display(batch.origin.file)]
+        file = display(batch.origin.file)
+        name, occurrence = self.names.get(file) or (relative(file, self.roots)[0], 0)
         return row_digests(name, occurrence, batch.origin.first_row, batch.data.num_rows), []
 
     def _by_keys(self, batch: SourceBatch, columns: Sequence[str]) -> tuple[Keys, list[Fault]]:

@@ -21,8 +21,6 @@ import pyarrow as pa
 from tfrec_cli.errors import DatasetError
 from tfrec_cli.shuffle.segments import Ends
 
-_END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
-
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -102,19 +100,19 @@ def write_run(path: str, segments: Iterable[pa.RecordBatch | None], key: pa.Data
     of their keys. Raises
     DatasetError where the file cannot be written.
     """
-    offsets, ends = [0], [0]
+    offsets, ends = [], [0]
     part = f"{path}.part"
     with _spilling(path):
-        with open(part, "wb", buffering=1 << 20) as file:
+        with pa.OSFile(part, "wb") as file, pa.ipc.new_stream(file, run_schema(key)) as stream:
+            # The schema is written with the first batch, which is therefore an empty one.
+            stream.write_batch(_empty(key))
+            offsets.append(file.tell())
             for batch in segments:
-                if batch is not None and batch.num_rows:
-                    if not offsets[0]:
-                        offsets = [file.write(batch.schema.serialize())] * len(offsets)
-                    offsets.append(offsets[-1] + file.write(batch.serialize()))
-                else:
-                    offsets.append(offsets[-1])
-                ends.append(ends[-1] + (batch.num_rows if batch is not None else 0))
-            file.write(_END_OF_STREAM)
+                rows = 0 if batch is None else batch.num_rows
+                if rows:
+                    stream.write_batch(batch)
+                offsets.append(file.tell())
+                ends.append(ends[-1] + rows)
         os.replace(part, path)
     return Run(np.array(ends[1:], np.int64), None, path, np.array(offsets, np.int64), key)
 
@@ -122,6 +120,11 @@ def write_run(path: str, segments: Iterable[pa.RecordBatch | None], key: pa.Data
 def run_schema(key: pa.DataType) -> pa.Schema:
     """The columns of a run."""
     return pa.schema([("key", key), ("record", pa.large_binary())])
+
+
+def _empty(key: pa.DataType) -> pa.RecordBatch:
+    columns = [pa.nulls(0, key), pa.nulls(0, pa.large_binary())]
+    return pa.RecordBatch.from_arrays(columns, schema=run_schema(key))
 
 
 def run_path(folder: str, number: str) -> str:
