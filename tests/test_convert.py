@@ -319,3 +319,91 @@ def test_a_source_that_changes_while_it_is_read_is_an_error(tmp_path: Path) -> N
     with pytest.raises(SourceError, match=r"a\.csv"):
         tfrec_cli.convert(source, str(tmp_path / "out"), reporter=Changer())
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"on_error": "raise"}, "on_error is 'raise'"),
+        ({"on_error": "skip", "max_errors": -1}, "max_errors is -1"),
+        ({"shards": "2"}, "shards is '2'"),
+        ({"limit": 1.5}, "limit is 1.5"),
+        ({"jobs": 0}, "jobs is 0"),
+        ({"seed": -1, "shuffle": True}, "seed is -1"),
+    ],
+)
+def test_the_library_checks_what_the_command_line_checks(
+    tmp_path: Path, arguments: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        tfrec_cli.convert(write(tmp_path / "a.csv", ROWS), str(tmp_path / "out"), **arguments)
+    assert words in str(caught.value)
+
+
+def test_source_options_may_be_python_values(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.csv", "1,x\n2,zz\n")
+    options = {"header": False, "names": ("p", "q"), "null_words": ["x", "y"]}
+    manifest = tfrec_cli.convert(source, str(tmp_path / "out"), source_options=options)
+    assert [(f.key, f.missing) for f in manifest.features] == [("p", "error"), ("q", "omit")]
+
+
+def rejecting(tmp_path: Path, rejects: Path) -> None:
+    """A run over the folder `in` with one row to reject, listed in `rejects`."""
+    (tmp_path / "in").mkdir(exist_ok=True)
+    write(tmp_path / "in" / "a.csv", "k,v\n1,x\n2,2\n")
+    schema = write(tmp_path / "s.yaml", "features: {k: int64, v: int64}\n")
+    tfrec_cli.convert(
+        str(tmp_path / "in"),
+        str(tmp_path / "out"),
+        schema=schema,
+        on_error="skip",
+        rejects=str(rejects),
+        overwrite=True,
+    )
+
+
+@pytest.mark.parametrize("name", ["in/a.csv", "s.yaml", "out", "out/r.jsonl", "keep.txt", "in"])
+def test_rejects_never_replace_anything_else(tmp_path: Path, name: str) -> None:
+    rejecting(tmp_path, tmp_path / "r.jsonl")
+    write(tmp_path / "keep.txt", "mine")
+    files = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    with pytest.raises(UsageError, match="--rejects"):
+        rejecting(tmp_path, tmp_path / name)
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == files
+
+
+def test_a_list_of_rejects_is_replaced_by_the_next(tmp_path: Path) -> None:
+    rejecting(tmp_path, tmp_path / "r.jsonl")
+    first = (tmp_path / "r.jsonl").read_text()
+    rejecting(tmp_path, tmp_path / "r.jsonl")
+    assert (tmp_path / "r.jsonl").read_text() == first != ""
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_a_record_too_large_is_a_row_in_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skip: bool
+) -> None:
+    monkeypatch.setattr("tfrec_cli.tasks.RECORD_LIMIT", 300)
+    source = write(tmp_path / "a.csv", f"k,v\n1,a\n2,{'x' * 400}\n3,{'y' * 500}\n")
+    if not skip:
+        with pytest.raises(CellError, match=r"a\.csv, line 3: the record would have 2 GiB"):
+            tfrec_cli.convert(source, str(tmp_path / "out"))
+        return
+    manifest = tfrec_cli.convert(
+        source, str(tmp_path / "out"), on_error="skip", rejects=str(tmp_path / "r.jsonl")
+    )
+    assert (manifest.records, manifest.rows.rejected) == (1, 2)
+    lines = (tmp_path / "r.jsonl").read_text().splitlines()
+    assert [json.loads(line)["line"] for line in lines] == [3, 4]
+
+
+def test_labels_beyond_the_limit_do_not_count(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.csv", "c\ncow\nant\nbee\n")
+    schema = {"features": {"c": {"type": "int64", "labels": "auto"}}}
+    manifest = tfrec_cli.convert(source, str(tmp_path / "out"), schema=schema, limit=2)
+    assert manifest.features[0].labels == ("ant", "cow")
+    known = {"features": {"c": {"type": "int64", "labels": ["cow"]}}}
+    with pytest.raises(CellError) as caught:
+        tfrec_cli.convert(source, str(tmp_path / "o2"), schema=known, limit=2)
+    assert "ant" in str(caught.value)
+    assert "bee" not in str(caught.value)

@@ -92,29 +92,29 @@ def convert(
         sources=_sources(source),
         dest=_path(dest),
         source=adapter,
-        source_options=_texts(source_options),
+        source_options=dict(source_options or {}),
         schema=schema,
         name=name,
         split=split,
-        shards=_positive("shards", shards),
+        shards=shards,
         shard_size=parse_size(str(shard_size)),
         compression=None if compression is None else Compression.parse(compression, compressor),
         compressor=compressor,
-        limit=_positive("limit", limit),
+        limit=limit,
         on_error=on_error,
         rejects=None if rejects is None else _path(rejects),
         max_errors=max_errors,
-        jobs=_positive("jobs", jobs) or default_jobs(),
+        jobs=default_jobs() if jobs is None else jobs,
         overwrite=overwrite,
         temp_dir=temp_dir,
         shuffle=shuffle,
-        seed=_seed("seed", seed),
+        seed=seed,
         sort_by=_columns("sort_by", sort_by),
         split_exact=split_exact,
         split_by=split_by,
         stratify=stratify,
         split_column=split_column,
-        split_seed=_seed("split_seed", split_seed),
+        split_seed=split_seed,
         key=_columns("key", key),
         memory=default_memory() if memory is None else parse_size(str(memory)),
     )
@@ -139,8 +139,8 @@ def infer_schema(
         sources=_sources(source),
         dest="",
         source=adapter,
-        source_options=_texts(source_options),
-        jobs=_positive("jobs", jobs) or default_jobs(),
+        source_options=dict(source_options or {}),
+        jobs=default_jobs() if jobs is None else jobs,
     )
     return infer(options)
 
@@ -158,23 +158,6 @@ def _path(item: Any) -> Any:
     return os.fspath(item) if isinstance(item, os.PathLike) else item
 
 
-def _texts(options: Mapping[str, Any] | None) -> dict[str, str]:
-    """Option values as the command line would give them."""
-    found = options or {}
-    return {
-        key: str(value).lower() if isinstance(value, bool) else str(value)
-        for key, value in found.items()
-    }
-
-
-def _positive(name: str, value: int | None) -> int | None:
-    from tfrec_cli.errors import UsageError
-
-    if value is not None and value < 1:
-        raise UsageError(f"{name} is {value}; give 1 or more.")
-    return value
-
-
 def _columns(name: str, columns: str | Sequence[str]) -> tuple[str, ...]:
     """One column's name, or several."""
     from tfrec_cli.errors import UsageError
@@ -183,11 +166,3 @@ def _columns(name: str, columns: str | Sequence[str]) -> tuple[str, ...]:
     if not all(names) or len(set(names)) < len(names):
         raise UsageError(f"{name} is {names}; name each column once.")
     return names
-
-
-def _seed(name: str, value: int | None) -> int | None:
-    from tfrec_cli.errors import UsageError
-
-    if value is not None and not 0 <= value < 2**64:
-        raise UsageError(f"{name} is {value}; give 0 or more, below 2**64.")
-    return value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +33,7 @@ from tfrec_cli.placing import route_batch
 from tfrec_cli.plan import Plan, make_plan
 from tfrec_cli.progress import SILENT, Reporter
 from tfrec_cli.records.compressors import compressor
-from tfrec_cli.rejects import write_rejects
+from tfrec_cli.rejects import check_rejects, write_rejects
 from tfrec_cli.scanning import check_rows
 from tfrec_cli.schema.binding import BoundFeature
 from tfrec_cli.schema.infer import row_lengths
@@ -67,7 +66,7 @@ def convert(
     try:
         return _to_stdout(run) if dest.kind == "stdout" else _to_dataset(run, check)
     except CellError as error:
-        raise explain_unknown_label(error, run.settled, options.jobs) from None
+        raise explain_unknown_label(error, run.settled, options) from None
 
 
 def prepare(dest: Dest, options: ConvertOptions, reporter: Reporter) -> Run:
@@ -83,7 +82,7 @@ def prepare(dest: Dest, options: ConvertOptions, reporter: Reporter) -> Run:
     )  # fmt: skip
     checks = check_rows(work, settled.survey, options, reporter, arrangement)
     if options.rejects is not None:
-        write_rejects(options.rejects, checks.rejects)
+        write_rejects(options.rejects, checks.rejects, _read_files(options, settled))
     work = replace(work, splitter=checks.splitter)
     plan = make_plan(work, checks, options)
     run = Run(options, dest, settled, work, plan, reporter)
@@ -145,8 +144,8 @@ def _checked(options: ConvertOptions, dest: Dest) -> ConvertOptions:
         if getattr(options, name) is not None and options.on_error != "skip":
             flag = name.replace("_", "-")
             raise UsageError(f"--{flag} needs --on-error skip: without it no row is left out.")
-    if options.rejects is not None and _is_source(options.rejects, options):
-        raise UsageError(f"--rejects {options.rejects} is a source. Choose another file.")
+    if options.rejects is not None:
+        check_rejects(options.rejects, dest)
     if dest.kind == "folder":
         return options
     if options.shards not in (None, 1):
@@ -164,9 +163,11 @@ def _paths(options: ConvertOptions) -> list[str]:
     return [item for item in options.sources if isinstance(item, str) and item != "-"]
 
 
-def _is_source(path: str, options: ConvertOptions) -> bool:
-    real = os.path.realpath(path)
-    return any(os.path.realpath(source) == real for source in _paths(options))
+def _read_files(options: ConvertOptions, settled: Settled) -> list[str]:
+    """The files that a run reads, as far as they are known before it begins."""
+    prints = (*settled.survey.fingerprints, *settled.fingerprints)
+    schema = [options.schema] if isinstance(options.schema, str) else []
+    return [*_paths(options), *(print.path for print in prints), *schema]
 
 
 def _to_dataset(run: Run, check: Check | None) -> Manifest:

@@ -30,25 +30,25 @@ def encode_rows(
     """The framed records of `rows` of the columns, in that order; None is all of them.
 
     Raises RecordTooLarge for the first of these rows whose record would exceed `limit` bytes
-    (framing not counted), as a rule before anything is built.
+    (framing not counted). `oversized_rows` finds most such rows without building any record.
     """
-    if sum(column.array.nbytes for column in columns) > limit:
-        _refuse_large(columns, rows, limit)
     try:
         return _kernel.encode(columns, rows, limit)
     except RecordSizeError as error:
         raise RecordTooLarge(error.number if rows is None else int(rows[error.number])) from None
 
 
-def _refuse_large(
-    columns: Sequence[FeatureColumn], rows: np.ndarray | range | None, limit: int
-) -> None:
-    """Refuse rows whose values alone are beyond `limit`, whatever the bytes around them."""
+def oversized_rows(
+    columns: Sequence[FeatureColumn], limit: int = MAX_RECORD_BYTES
+) -> npt.NDArray[np.int64]:
+    """The rows whose values alone are beyond `limit` bytes, in ascending order.
+
+    Looks at rows only where the columns together are that large.
+    """
+    if sum(column.array.nbytes for column in columns) <= limit:
+        return np.zeros(0, np.int64)
     sizes = np.sum([_least_bytes(column.array) for column in columns], axis=0)
-    chosen = np.arange(len(sizes)) if rows is None else np.asarray(rows, np.int64)
-    large = chosen[sizes[chosen] > limit]
-    if len(large):
-        raise RecordTooLarge(int(large[0]))
+    return np.flatnonzero(sizes > limit)
 
 
 def _least_bytes(array: pa.Array) -> npt.NDArray[np.int64]:

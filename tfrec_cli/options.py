@@ -147,7 +147,7 @@ class ConvertOptions:
     sources: tuple[Any, ...]
     dest: str
     source: str | None = None
-    source_options: Mapping[str, str] = field(default_factory=dict)
+    source_options: Mapping[str, Any] = field(default_factory=dict)
     schema: Any = None
     name: str | None = None
     split: str | None = None
@@ -172,3 +172,20 @@ class ConvertOptions:
     split_seed: int | None = None
     key: tuple[str, ...] = ()
     memory: int = field(default_factory=default_memory)
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for values that no option has."""
+        if self.on_error not in ("fail", "skip"):
+            raise UsageError(f"on_error is {self.on_error!r}; choose fail or skip.")
+        for name in ("shards", "shard_size", "limit", "jobs", "memory"):
+            _refuse_number(name, getattr(self, name), least=1)
+        for name in ("max_errors", "seed", "split_seed"):
+            _refuse_number(name, getattr(self, name), least=0)
+
+
+def _refuse_number(name: str, value: object, least: int) -> None:
+    """Raise UsageError unless `value` is None or a whole number from `least`, within 64 bits."""
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**64:
+        raise UsageError(f"{name} is {value!r}; give a whole number, {least} or more.")

@@ -8,16 +8,48 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tfrec_cli.dataset.failures import writing
-from tfrec_cli.errors import Reject
+from tfrec_cli.dataset.naming import Dest
+from tfrec_cli.errors import Reject, UsageError
+
+_START = b'{"source": '
 
 
-def write_rejects(path: str, rejects: Iterable[Reject]) -> None:
+def check_rejects(path: str, dest: Dest) -> None:
+    """Raise UsageError where `path` cannot hold the list: standard output, DEST, a file in DEST,
+    or a file that is something else.
+    """
+    if path == "-":
+        raise UsageError("--rejects -: standard output holds the summary. Give a file.")
+    target = Path(os.path.realpath(path))
+    homes = [Path(os.path.realpath(home)) for home in (dest.path, dest.home)]
+    if dest.kind != "stdout" and any(home in (target, *target.parents) for home in homes):
+        raise UsageError(f"--rejects {path} lies in DEST. Choose a file outside of it.")
+    if _is_something_else(target):
+        raise UsageError(
+            f"--rejects {path} exists and is no list of rejects. Choose another file, or move it."
+        )
+
+
+def _is_something_else(target: Path) -> bool:
+    if not os.path.lexists(target):
+        return False
+    if not target.is_file():
+        return True
+    with writing(target), target.open("rb") as file:
+        return file.read(len(_START)) not in (b"", _START)
+
+
+def write_rejects(path: str, rejects: Iterable[Reject], inputs: Iterable[str] = ()) -> None:
     """Write one JSON object a line, in source order, whole or not at all.
 
     Keys: `source` (file), `row` (from 1), `line` (from 1, where the source has lines), `column`
-    (null where the row as a whole is wrong), `value` (the cell's text), `reason`. Raises
-    DatasetError where the file cannot be written.
+    (null where the row as a whole is wrong), `value` (the cell's text), `reason`. inputs: files
+    that the run reads. Raises UsageError where `path` is one of them, DatasetError where it
+    cannot be written.
     """
+    real = os.path.realpath(path)
+    if any(os.path.realpath(file) == real for file in inputs):
+        raise UsageError(f"--rejects {path} is read by this run. Choose another file.")
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     with writing(path):

@@ -6,8 +6,7 @@ columns decide on split, order or identity. In the latter case only those column
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,11 +25,11 @@ from tfrec_cli.placing import examine
 from tfrec_cli.progress import Reporter
 from tfrec_cli.shuffle.identity import Identity
 from tfrec_cli.shuffle.keys import Keys, column_texts
-from tfrec_cli.sources.base import Origin, Partition, SourceBatch, Survey
+from tfrec_cli.sources.base import Origin, SourceBatch, Survey
 from tfrec_cli.splitting.asked import MOST_SPLITS
 from tfrec_cli.splitting.quota import HashFile, repeated, shares, thresholds
 from tfrec_cli.splitting.splitter import Splitter
-from tfrec_cli.tasks import Piece, Work, read_piece
+from tfrec_cli.tasks import Piece, Work, limited_pieces, read_piece
 
 MOST_CLASSES = 100_000
 # Sort keys taken from all rows, at the same distance, to cut the range of keys evenly.
@@ -96,7 +95,7 @@ def check_rows(
     Raises CellError for the first row without a record or split, SourceError for two rows of the
     same identity, UsageError where there are too many splits or classes.
     """
-    pieces = tuple(_limited(survey.partitions, options.limit))
+    pieces = tuple(limited_pieces(survey.partitions, options.limit))
     splitter = arrangement.splitter
     scanner = _Scanner(work, arrangement, _step(pieces))
     if not scanner.needed:
@@ -114,19 +113,6 @@ def check_rows(
         if arrangement.keys:
             _refuse_repeated(scanner, pieces, repeated(digests, memory), options.jobs)
         return _settled(scanner, pieces, found)
-
-
-def _limited(partitions: Iterable[Partition], limit: int | None) -> Iterator[Piece]:
-    left: float = math.inf if limit is None else limit
-    start = 0
-    for partition in partitions:
-        if left <= 0:
-            return
-        rows = int(min(partition.rows, left))
-        if rows:
-            yield Piece(partition, rows, start)
-        left -= rows
-        start += rows
 
 
 def _step(pieces: Sequence[Piece]) -> int:

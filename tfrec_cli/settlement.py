@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+
+import pyarrow as pa
 
 from tfrec_cli.engines.threads import ordered_map
 from tfrec_cli.errors import CellError
@@ -16,9 +18,10 @@ from tfrec_cli.schema.labels import count_values, unknown_labels_error, unknown_
 from tfrec_cli.schema.model import Schema
 from tfrec_cli.schema.settle import auto_labels, bind, complete, label_files
 from tfrec_cli.schema.yaml import dump_schema, load_schema
-from tfrec_cli.sources.base import Fingerprint, Needs, Partition, Source, Survey
+from tfrec_cli.sources.base import Fingerprint, Needs, Source, Survey
 from tfrec_cli.sources.files import fingerprint
 from tfrec_cli.sources.registry import open_source
+from tfrec_cli.tasks import Piece, Work, limited_pieces, read_piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,31 +86,32 @@ def _named(options: ConvertOptions) -> str:
 def _auto_values(
     source: Source, survey: Survey, features: Sequence[BoundFeature], options: ConvertOptions
 ) -> dict[str, Counter[str]]:
-    """The values in the columns of `features`, counted over all rows."""
-    return {f.key: _counts(source, survey.partitions, f, options.jobs) for f in features}
+    """The values in the columns of `features`, counted over the rows that are converted."""
+    return {f.key: _counts(source, survey, f, options) for f in features}
 
 
 def _counts(
-    source: Source, partitions: Iterable[Partition], feature: BoundFeature, jobs: int
+    source: Source, survey: Survey, feature: BoundFeature, options: ConvertOptions
 ) -> Counter[str]:
     total: Counter[str] = Counter()
-    for counts in ordered_map(partial(_count_partition, source, feature), partitions, jobs):
+    pieces = limited_pieces(survey.partitions, options.limit)
+    for counts in ordered_map(partial(_count_piece, source, feature), pieces, options.jobs):
         total.update(counts)
     return total
 
 
-def _count_partition(source: Source, feature: BoundFeature, partition: Partition) -> Counter[str]:
+def _count_piece(source: Source, feature: BoundFeature, piece: Piece) -> Counter[str]:
     total: Counter[str] = Counter()
-    for batch in source.read(partition, feature.columns):
+    for batch in read_piece(Work(source, (), feature.columns), piece):
         faulty = {fault.row for fault in batch.faults}
         rows = [row for row in range(batch.data.num_rows) if row not in faulty] if faulty else None
         column = batch.data.column(0)
-        column = column if rows is None else column.take(rows)
+        column = column if rows is None else column.take(pa.array(rows))
         total.update(count_values(column, feature.path, feature.separator, feature.text))
     return total
 
 
-def explain_unknown_label(error: CellError, settled: Settled, jobs: int) -> CellError:
+def explain_unknown_label(error: CellError, settled: Settled, options: ConvertOptions) -> CellError:
     """Where `error` is a value that is no label: one error for all such values. Else itself."""
     reject = error.reject
     for feature in settled.features:
@@ -115,7 +119,7 @@ def explain_unknown_label(error: CellError, settled: Settled, jobs: int) -> Cell
             continue
         if feature.columns != (reject.column,) or reject.value in (None, *feature.labels):
             continue
-        counts = _counts(settled.source, settled.survey.partitions, feature, jobs)
+        counts = _counts(settled.source, settled.survey, feature, options)
         unknown = unknown_values(counts, feature.labels)
         if reject.value in unknown:
             first = (reject.where, reject.value)

@@ -5,8 +5,9 @@ All arguments and results are picklable and small, except the encoded records th
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import Literal
@@ -14,15 +15,18 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from tfrec_cli._kernel.model import Encoded, FeatureColumn
+from tfrec_cli._kernel.model import MAX_RECORD_BYTES, Encoded, FeatureColumn
 from tfrec_cli.arrangement import Order
 from tfrec_cli.casting import cast
-from tfrec_cli.encoding import RecordTooLarge, encode_rows
+from tfrec_cli.encoding import RecordTooLarge, encode_rows, oversized_rows
 from tfrec_cli.errors import CellError, Reject
 from tfrec_cli.schema.binding import BoundFeature
 from tfrec_cli.sources.base import Fault, Fingerprint, Origin, Partition, Source, SourceBatch
 from tfrec_cli.sources.loading import cell_sizes, load_cells
 from tfrec_cli.splitting.splitter import Splitter
+
+# Bytes of a record from which on no reader takes it; protobuf's own limit.
+RECORD_LIMIT = MAX_RECORD_BYTES
 
 # Bytes of files named by cells (`load: file`) that one batch holds at most, beside its last one.
 LOADED_BYTES = 32 * 2**20
@@ -70,6 +74,20 @@ class EncodedBatch:
     splits: tuple[int, ...] = ()
 
 
+def limited_pieces(partitions: Iterable[Partition], limit: int | None) -> Iterator[Piece]:
+    """The first `limit` rows of the partitions, in order; None is all of them."""
+    left: float = math.inf if limit is None else limit
+    start = 0
+    for partition in partitions:
+        if left <= 0:
+            return
+        rows = int(min(partition.rows, left))
+        if rows:
+            yield Piece(partition, rows, start)
+        left -= rows
+        start += rows
+
+
 def read_piece(work: Work, piece: Piece) -> Iterator[SourceBatch]:
     """The batches of a piece, cut to its rows, and to what may be held of the files they name."""
     left = piece.rows
@@ -89,7 +107,7 @@ def encode_batch(work: Work, batch: SourceBatch) -> EncodedBatch:
     found = _passed(work, batch)
     rows = batch.data.num_rows
     try:
-        records = encode_rows(found.columns, _kept(rows, found.faults))
+        records = encode_rows(found.columns, _kept(rows, found.faults), RECORD_LIMIT)
     except RecordTooLarge as error:
         raise CellError(reject_row(batch.origin, too_large(error.row))) from None
     return EncodedBatch(records, rows, found.fingerprints)
@@ -126,8 +144,13 @@ def cast_batch(work: Work, batch: SourceBatch) -> Found:
     data, loading, fingerprints = _load(work, batch)
     result = cast(data, tuple(_as_loaded(feature) for feature in work.features))
     first: dict[int, Fault] = {}
-    casting = (Fault(f.row, _plain(f.column), f.value, f.reason, f.hint) for f in result.faults)
-    for fault in chain(batch.faults, loading, casting):
+    plain = {_loaded_name(f): f.columns[0] for f in work.features if f.load}
+    casting = (
+        Fault(f.row, plain.get(f.column or "", f.column), f.value, f.reason, f.hint)
+        for f in result.faults
+    )
+    oversized = oversized_rows(result.columns, RECORD_LIMIT).tolist()
+    for fault in chain(batch.faults, loading, casting, map(too_large, oversized)):
         first.setdefault(fault.row, fault)
     faults = tuple(first[row] for row in sorted(first))
     return Found(result.columns, faults, fingerprints)
@@ -173,7 +196,7 @@ def _table(feature: BoundFeature, batch: SourceBatch) -> str:
 
 
 def _loaded_name(feature: BoundFeature) -> str:
-    # No column of a source has a NUL byte and the feature's own key in its name.
+    # The key of the feature tells it from other features that load the same column.
     return f"{feature.columns[0]}\0{feature.key}"
 
 
@@ -181,10 +204,6 @@ def _as_loaded(feature: BoundFeature) -> BoundFeature:
     if not feature.load:
         return feature
     return replace(feature, columns=(_loaded_name(feature),), source_type=pa.large_binary())
-
-
-def _plain(column: str | None) -> str | None:
-    return column if column is None else column.partition("\0")[0]
 
 
 def reject_row(origin: Origin, fault: Fault) -> Reject:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from tfrec_cli import __version__
 from tfrec_cli.errors import UsageError
 
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[Any]
+else:
+    # Not generic at run time before click 8.4.
+    _ParamType = click.ParamType
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class Parsed(click.ParamType[Any]):
+class Parsed(_ParamType):
     """An option value that a function of ours parses; its UsageError becomes click's."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:

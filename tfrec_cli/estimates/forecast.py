@@ -139,7 +139,7 @@ def _sample(run: Run) -> Sample:
     try:
         return take_sample(run.work, survey.partitions, options.limit, options.jobs)
     except CellError as error:
-        raise explain_unknown_label(error, run.settled, options.jobs) from None
+        raise explain_unknown_label(error, run.settled, options) from None
 
 
 def _assembled(scene: _Scene, compared: Comparison | None, problem: str | None) -> Forecast:

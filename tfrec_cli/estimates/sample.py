@@ -16,7 +16,14 @@ from tfrec_cli._kernel.model import FeatureColumn
 from tfrec_cli.encoding import encode_rows
 from tfrec_cli.engines.threads import ordered_flat_map
 from tfrec_cli.sources.base import Partition, SourceBatch
-from tfrec_cli.tasks import Piece, Work, encode_batch, feature_columns, read_piece
+from tfrec_cli.tasks import (
+    Piece,
+    Work,
+    encode_batch,
+    feature_columns,
+    limited_pieces,
+    read_piece,
+)
 
 SOURCE_BYTES = 16 * 2**20
 """A source of fewer bytes is its own sample; of a larger one about as many are taken."""
@@ -86,7 +93,7 @@ def take_sample(
     work: Work, partitions: Sequence[Partition], limit: int | None, jobs: int
 ) -> Sample:
     """A sample of the first `limit` rows (None: all). Raises CellError as a conversion does."""
-    pieces = _limited(partitions, limit)
+    pieces = list(limited_pieces(partitions, limit))
     whole = sum(_source_bytes(piece) for piece in pieces) <= SOURCE_BYTES
     chosen = pieces if whole else _spread(pieces)
     rows, sizes, began = 0, dict[str | None, tuple[int, int]](), time.perf_counter()
@@ -101,16 +108,6 @@ def take_sample(
     seconds = time.perf_counter() - began
     parts = _excerpt(work, chosen, sizes[None])
     return Sample(rows, rows == sum(p.rows for p in pieces), seconds, sizes, parts)
-
-
-def _limited(partitions: Sequence[Partition], limit: int | None) -> list[Piece]:
-    pieces, left = [], sum(p.rows for p in partitions) if limit is None else limit
-    for partition in partitions:
-        rows = min(partition.rows, left)
-        left -= rows
-        if rows:
-            pieces.append(Piece(partition, rows))
-    return pieces
 
 
 def _source_bytes(piece: Piece) -> float:

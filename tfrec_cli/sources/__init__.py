@@ -1,0 +1,1 @@
+"""Sources: what is read, as Arrow batches with the place of each row."""

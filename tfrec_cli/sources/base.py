@@ -202,4 +202,5 @@ class Source(Protocol):
 
     def read(self, partition: Partition, columns: Sequence[str]) -> Iterator[SourceBatch]:
         """The rows of `partition`, in order, in batches bounded in bytes; exactly
-        `partition.rows` rows together, faulty ones included."""
+        `partition.rows` rows together, faulty ones included.
+        """
