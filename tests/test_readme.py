@@ -22,6 +22,7 @@ QUIET_TENSORFLOW = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
 VARYING = [
     (re.compile(r"[\d.]+ s \([\d,]+ records/s\)"), "TIME"),
     (re.compile(r"[\d.]+ s, [\d.]+ (bytes|[kMG]B)/s"), "TIME"),
+    (re.compile(r"about [\d.]+ s with"), "TIME"),
     (re.compile(r"^(WARNING: All log messages before absl|[IWE]0000 ).*\n", re.MULTILINE), ""),
     (re.compile(r"\b(native|reference) kernel"), "KERNEL"),
     (re.compile(r"tfrec \d+(\.\d+)+"), "VERSION"),
@@ -124,7 +125,7 @@ def test_options_exist() -> None:
     """Every option that the README's text names is one of the command line's."""
     helps = "".join(
         run(f"tfrec {c} --help", REPOSITORY).stdout
-        for c in ("", "convert", "schema", "verify", "loader", "sources")
+        for c in ("", "convert", "plan", "schema", "verify", "loader", "sources")
     )
     named = set(
         re.findall(r"(?<![\w-])--[a-z][a-z-]+", re.sub(r"```sh.*?```", "", README, flags=re.DOTALL))
