@@ -13,7 +13,7 @@ trap 'rm -rf "$place"' EXIT
 
 cp -R "$root/tfrec_cli" "$root/pyproject.toml" "$place"
 mkdir "$place/tests"
-cp "$root"/tests/test_kernel*.py "$place/tests"
+cp "$root"/tests/conftest.py "$root"/tests/test_kernel*.py "$place/tests"
 rm -f "$place"/tfrec_cli/_kernel/*.so
 include=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
 "$cc" -shared -fPIC -std=c11 -O1 -g -Wall -Wextra -Werror -fno-omit-frame-pointer \

@@ -76,8 +76,8 @@ def test_all_that_tensorflow_trips_over_or_misses_is_found(
 ) -> None:
     path = tmp_path / f"t.tfrecord{SUFFIXES[compression]}"
     whole = PACK[compression](PLAIN)
-    damaged = [whole[:cut] for cut in range(1, len(whole), 2)]
-    for at in range(0, len(whole), 3):
+    damaged = [whole[:cut] for cut in range(1, len(whole), 3)]
+    for at in range(0, len(whole), 5):
         changed = bytearray(whole)
         changed[at] ^= 0x40
         damaged.append(bytes(changed))
