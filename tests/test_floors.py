@@ -12,7 +12,7 @@ from conftest import REPOSITORY
 PACKAGE = REPOSITORY / "tfrec_cli"
 
 FLOORS = [
-    {"errors", "options", "progress", "buffers"},
+    {"errors", "options", "progress", "buffers", "stages"},
     {"_kernel"},
     {"schema"},
     {"casting", "encoding", "decoding", "records"},
@@ -20,7 +20,7 @@ FLOORS = [
     {"splitting", "shuffle"},
     {
         *("settlement", "arrangement", "scanning", "plan", "tasks", "placing", "ordering"),
-        *("engines", "rejects", "writing", "conversion", "estimates"),
+        *("engines", "rejects", "writing", "conversion", "estimates", "profiling"),
     },
     {"inspection", "statistics", "verification", "repair", "export", "loaders"},
     {"cli", "__main__", "__init__"},

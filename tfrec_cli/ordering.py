@@ -34,6 +34,7 @@ from tfrec_cli.shuffle.merge import MOST_ENTRIES, RunStack, encoded, merge_segme
 from tfrec_cli.shuffle.runs import Room, Run, hold_run, run_path, run_schema, spill_run
 from tfrec_cli.shuffle.segments import Segments, sorted_rows
 from tfrec_cli.sources.base import Fingerprint, SourceBatch
+from tfrec_cli.stages import timed
 from tfrec_cli.tasks import Piece, Work, part_of, read_piece
 
 # What a worker needs at least; more workers than the budget has room for would make tiny runs.
@@ -148,6 +149,7 @@ def _weight(shared: MapWork, batch: SourceBatch) -> float:
     return float(max(batch.data.num_rows * shared.record, batch.data.nbytes))
 
 
+@timed("order", lambda _: 0)
 def make_run(shared: MapWork, room: Room, part: Part) -> Receipt:
     """Encode a part, and leave it as a sorted run: in `room`, or in a file.
 
@@ -186,6 +188,7 @@ def _batch(keys: pa.Array, records: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([keys, records], schema=run_schema(keys.type))
 
 
+@timed("order", lambda encoded: memoryview(encoded.data).nbytes)
 def merge_records(runs: Sequence[Run], segment: int) -> Encoded:
     """The records of a segment in order, framed. Raises DatasetError where a run is unreadable."""
     return encoded(merge_segment(runs, segment))

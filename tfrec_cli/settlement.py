@@ -21,6 +21,7 @@ from tfrec_cli.schema.yaml import dump_schema, load_schema
 from tfrec_cli.sources.base import Fingerprint, Needs, Source, Survey
 from tfrec_cli.sources.files import fingerprint
 from tfrec_cli.sources.registry import open_source
+from tfrec_cli.stages import timed
 from tfrec_cli.tasks import Piece, Work, limited_pieces, read_piece
 
 
@@ -53,6 +54,7 @@ class Settled:
         return found or tuple(c.name for c in self.survey.columns[:1])
 
 
+@timed("survey", lambda found: sum(file.size for file in found.survey.fingerprints))
 def settle(options: ConvertOptions) -> Settled:
     """Open and survey the source, and settle the schema: the given one, or one inferred.
 

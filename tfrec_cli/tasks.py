@@ -24,6 +24,7 @@ from tfrec_cli.schema.binding import BoundFeature
 from tfrec_cli.sources.base import Fault, Fingerprint, Origin, Partition, Source, SourceBatch
 from tfrec_cli.sources.loading import cell_sizes, load_cells
 from tfrec_cli.splitting.splitter import Splitter
+from tfrec_cli.stages import timed_items
 
 # Bytes of a record from which on no reader takes it; protobuf's own limit.
 RECORD_LIMIT = MAX_RECORD_BYTES
@@ -91,7 +92,8 @@ def limited_pieces(partitions: Iterable[Partition], limit: int | None) -> Iterat
 def read_piece(work: Work, piece: Piece) -> Iterator[SourceBatch]:
     """The batches of a piece, cut to its rows, and to what may be held of the files they name."""
     left = piece.rows
-    for batch in work.source.read(piece.partition, work.columns):
+    batches = work.source.read(piece.partition, work.columns)
+    for batch in timed_items("read", batches, lambda batch: int(batch.data.nbytes)):
         yield from _by_load(work, part_of(batch, 0, left))
         left -= batch.data.num_rows
         if left <= 0:

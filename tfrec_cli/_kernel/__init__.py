@@ -28,6 +28,7 @@ from tfrec_cli._kernel.model import (
     is_list,
 )
 from tfrec_cli.errors import TfrecError, UsageError
+from tfrec_cli.stages import timed
 
 __all__ = [
     "BODY",
@@ -86,6 +87,7 @@ def _refuse(error: ImportError, wanted: str) -> None:
 BODY, _body = _load(os.environ.get("TFREC_KERNEL", ""))
 
 
+@timed("encode", lambda encoded: memoryview(encoded.data).nbytes)
 def encode(
     columns: Sequence[FeatureColumn],
     rows: range | np.ndarray | None = None,

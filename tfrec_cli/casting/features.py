@@ -19,6 +19,7 @@ from tfrec_cli.casting.literals import leaf_of
 from tfrec_cli.casting.values import FEATURE_TYPES, SKIP, CastFault, Values, convert
 from tfrec_cli.schema.binding import BoundFeature
 from tfrec_cli.schema.grammar import TextRules, null_missing
+from tfrec_cli.stages import timed
 
 _NOWHERE: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
@@ -35,6 +36,7 @@ class Cast:
     faults: tuple[CastFault, ...]
 
 
+@timed("cast", lambda found: sum(column.array.nbytes for column in found.columns))
 def cast(batch: pa.RecordBatch, features: Sequence[BoundFeature]) -> Cast:
     """Make the columns of `features` from a batch that holds all columns they name."""
     columns: list[FeatureColumn] = []

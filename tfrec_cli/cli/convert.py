@@ -17,6 +17,7 @@ from tfrec_cli.cli.common import (
     source_options,
 )
 from tfrec_cli.cli.order import order_options, share, split_classes
+from tfrec_cli.cli.profile import Profiling, profile_options
 from tfrec_cli.cli.progress import TerminalReporter
 from tfrec_cli.errors import UsageError
 from tfrec_cli.options import (
@@ -82,6 +83,7 @@ SHOWN_FEATURES = 20
 )  # fmt: skip
 @click.option("--verify", is_flag=True, help="Read all that was written before it is put at DEST.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
+@profile_options
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @debug_option
 def command(paths: tuple[str, ...], as_json: bool, quiet: bool, verify: bool, **given: Any) -> None:
@@ -98,9 +100,7 @@ def command(paths: tuple[str, ...], as_json: bool, quiet: bool, verify: bool, **
     tfrec convert photos/ dataset --shuffle --split train=0.9,test=0.1 --stratify image/class/text
     tfrec convert train.csv train.tfrecord.gz --schema schema.yaml
     """
-    from tfrec_cli.conversion import convert
-    from tfrec_cli.verification import check_staged
-
+    profiling = Profiling(given)
     options = options_of(paths, given)
     to_stdout = options.dest == "-"
     if to_stdout and as_json:
@@ -108,16 +108,32 @@ def command(paths: tuple[str, ...], as_json: bool, quiet: bool, verify: bool, **
     reporter = TerminalReporter(bar=not quiet and not as_json)
     began = time.monotonic()
     try:
-        manifest = convert(options, reporter, check_staged if verify else None)
+        with profiling.recording():
+            manifest = _convert(options, reporter, verify)
     finally:
         reporter.close()
     seconds = time.monotonic() - began
+    profiling.finish(options)
     if as_json:
-        click.echo(json.dumps(_document(manifest, reporter, seconds), indent=2))
+        document = _document(manifest, reporter, seconds) | profiling.document()
+        click.echo(json.dumps(document, indent=2))
     elif not quiet:
         click.echo(_summary(manifest, options, seconds), err=to_stdout)
         for notice in reporter.notices:
             click.echo(f"note: {notice}".encode("utf-8", "backslashreplace"), err=True)
+    if not as_json:
+        for line in profiling.lines():
+            click.echo(line, err=True)
+
+
+def _convert(options: ConvertOptions, reporter: TerminalReporter, verify: bool) -> Manifest:
+    from tfrec_cli.conversion import convert
+
+    if not verify:
+        return convert(options, reporter)
+    from tfrec_cli.verification import check_staged
+
+    return convert(options, reporter, check_staged)
 
 
 def options_of(

@@ -14,6 +14,7 @@ from tfrec_cli.dataset.failures import writing
 from tfrec_cli.dataset.manifest import Shard
 from tfrec_cli.options import Compression
 from tfrec_cli.records.compression import BLOCK_SIZE, Block, Container, compress_block
+from tfrec_cli.stages import timed
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -85,13 +86,7 @@ class ShardWriter:
         self._flush(1)
         self._drain(0)
         self._put(self._container.finish())
-        if self._path is None:
-            self._file.flush()
-        else:
-            with writing(self._shown), self._file:
-                self._file.flush()
-                if self._sync:
-                    os.fsync(self._file.fileno())
+        self._end()
         self._shard = Shard(self._name, self._records, self._bytes, self._crc)
         return self._shard
 
@@ -141,10 +136,24 @@ class ShardWriter:
             self._write(self._container.start())
         self._write(data)
 
-    def _write(self, data: Buffer) -> None:
+    @timed("write", int)
+    def _end(self) -> int:
+        """Hand over what is buffered, to the disk itself where that was asked for."""
+        if self._path is None:
+            self._file.flush()
+            return 0
+        with writing(self._shown), self._file:
+            self._file.flush()
+            if self._sync:
+                os.fsync(self._file.fileno())
+        return 0
+
+    @timed("write", int)
+    def _write(self, data: Buffer) -> int:
+        """Write `data`; returns its bytes."""
         size = memoryview(data).nbytes
         if not size:
-            return
+            return 0
         if self._path is None:
             self._file.write(data)
         else:
@@ -152,6 +161,7 @@ class ShardWriter:
                 self._file.write(data)
         self._bytes += size
         self._crc = crc32c(data, self._crc)
+        return size
 
 
 def _create(path: Path, shown: str) -> IO[bytes]:

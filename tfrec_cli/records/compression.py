@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from tfrec_cli.options import Compression
 from tfrec_cli.records.compressors import compressor
+from tfrec_cli.stages import timed
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -39,6 +40,7 @@ class Block:
     adler32: int
 
 
+@timed("compress", lambda block: block.size)
 def compress_block(data: Buffer, compression: Compression) -> Block:
     """`data` as one block of a file. Depends on its arguments alone; releases the GIL."""
     size = memoryview(data).nbytes

@@ -1,0 +1,152 @@
+"""`--profile`: what it says, and the files that other tools read."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tfrec_cli.profiling import Profile, Recorder, write_events
+from tfrec_cli.profiling.figures import Sample
+from tfrec_cli.stages import Span, timed, timed_items
+
+
+def tfrec(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tfrec_cli", *args]
+    return subprocess.run(command, cwd=cwd, capture_output=True, check=False, text=True)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rows = "".join(f"{i},{i / 7:.3f},name {i}\n" for i in range(20_000))
+    (tmp_path / "t.csv").write_text("id,score,name\n" + rows)
+    return tmp_path
+
+
+def span(stage: str, start: float, seconds: float, cpu: float | None = None) -> Span:
+    cpu = seconds if cpu is None else cpu
+    return Span(stage, "one", start, start + seconds, seconds, cpu, int(seconds * 1e8))
+
+
+def profile(*spans: Span, seconds: float = 10.0, jobs: int = 1, cpu: float = 9.0) -> Profile:
+    samples = (Sample(0.5, 2**20), Sample(9.0, 2**21))
+    return Profile(spans, samples, 0.0, 1000.0, seconds, cpu, jobs, 2**21, 5e8)
+
+
+def test_profile_shows_every_stage_and_one_sentence(table: Path) -> None:
+    result = tfrec("convert", "t.csv", "out", "--compression", "gzip", "--profile", cwd=table)
+    assert result.returncode == 0
+    assert "stage" not in result.stdout
+    lines = result.stderr.splitlines()
+    stages = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert stages[:6] == ["stage", "survey", "read", "cast", "encode", "compress"]
+    assert "MiB at most, the target takes" in lines[-2]
+    assert lines[-1].endswith(".")
+    assert sorted(os.listdir(table)) == ["out", "t.csv"]
+
+
+def test_profile_of_a_shuffle_tells_what_ordering_took(table: Path) -> None:
+    result = tfrec("convert", "t.csv", "out", "--shuffle", "--json", "--profile", cwd=table)
+    found = json.loads(result.stdout)["profile"]
+    stages = {stage["stage"]: stage for stage in found["stages"]}
+    assert list(stages) == ["survey", "read", "cast", "encode", "order", "write"]
+    assert all(stage["wall"] > 0 for stage in stages.values())
+    assert stages["write"]["bytes"] == sum(
+        os.path.getsize(path) for path in (table / "out").glob("*.tfrecord-*")
+    )
+    assert found["peak_memory"] > 2**20
+    assert found["bottleneck"] in result.stdout
+
+
+def test_the_same_bytes_with_and_without_a_profile(table: Path) -> None:
+    tfrec("convert", "t.csv", "a.tfrecord", cwd=table)
+    tfrec("convert", "t.csv", "b.tfrecord", "--profile-trace", "trace.json", cwd=table)
+    assert (table / "a.tfrecord").read_bytes() == (table / "b.tfrecord").read_bytes()
+
+
+def test_trace_is_what_perfetto_reads(table: Path) -> None:
+    result = tfrec("convert", "t.csv", "o.tfrecord", "--profile-trace", "trace.json", cwd=table)
+    assert "stage" not in result.stderr
+    events = json.loads((table / "trace.json").read_text())["traceEvents"]
+    work = [event for event in events if event["ph"] == "X"]
+    assert {"survey", "read", "cast", "encode", "write"} <= {event["name"] for event in work}
+    assert all(event["ts"] >= 0 and event["dur"] >= 0 for event in work)
+    threads = {event["tid"] for event in events if event.get("name") == "thread_name"}
+    assert {event["tid"] for event in work} == threads
+
+
+def test_tensorboard_reads_the_event_file(tmp_path: Path) -> None:
+    loader = pytest.importorskip("tensorboard.backend.event_processing.event_file_loader")
+    path = write_events(profile(span("read", 0, 4), span("write", 4, 6)), str(tmp_path / "board"))
+    first, *events = loader.LegacyEventFileLoader(path).Load()
+    assert first.file_version == "brain.Event:2"
+    steps = [event.step for event in events]
+    assert steps == list(range(len(steps)))
+    assert events[-1].wall_time == pytest.approx(1010, abs=0.2)
+    curves: dict[str, list[float]] = {}
+    for event in events:
+        for value in event.summary.value:
+            curves.setdefault(value.tag, []).append(value.simple_value)
+    assert set(curves) == {
+        "memory/MiB", "read/MB_per_s", "read/threads", "write/MB_per_s", "write/threads",
+    }  # fmt: skip
+    assert curves["memory/MiB"] == [1, 2]
+    assert sum(curves["read/MB_per_s"]) * 0.05 == pytest.approx(400, rel=1e-3)
+    assert curves["read/threads"][:10] == pytest.approx([1] * 10)
+    assert curves["read/threads"][-1] == 0
+
+
+def test_events_of_a_run_lie_in_the_folder_asked_for(table: Path) -> None:
+    loader = pytest.importorskip("tensorboard.backend.event_processing.event_file_loader")
+    tfrec("convert", "t.csv", "o.tfrecord", "--profile-tensorboard", "board", cwd=table)
+    (path,) = (table / "board").iterdir()
+    tags = {v.tag for e in loader.LegacyEventFileLoader(str(path)).Load() for v in e.summary.value}
+    assert {"survey/threads", "write/MB_per_s"} <= tags
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (profile(span("survey", 0, 7), span("read", 7, 3)), "--schema"),
+        (profile(span("read", 0, 1), span("write", 1, 9)), "takes 500 MB/s at most: --compression"),
+        (profile(span("compress", 0, 8), span("write", 8, 1)), "--compressor isal"),
+        (profile(span("read", 0, 9, cpu=1)), "waited for the source"),
+        (profile(span("encode", 0, 9, cpu=3)), "waited for processors"),
+        (profile(span("encode", 0, 2), jobs=2), "start-up"),
+        (profile(), "--schema"),
+    ],
+)
+def test_the_sentence_names_the_bottleneck_and_what_moves_it(found: Profile, words: str) -> None:
+    assert words in found.bottleneck
+    assert found.bottleneck.count(". ") <= 1
+
+
+def test_what_happens_inside_is_not_counted_twice() -> None:
+    @timed("encode", len)
+    def inner() -> bytes:
+        return bytes(sum(range(200_000)) % 7 + 3)
+
+    @timed("order", lambda _: 0)
+    def outer() -> bytes:
+        return inner()
+
+    outer()
+    with Recorder() as recorder:
+        outer()
+        assert list(timed_items("read", [b"ab", b"c"], len)) == [b"ab", b"c"]
+    outer()
+    found = {figures.stage: figures for figures in recorder.profile(1, None).stages}
+    spans = recorder.profile(1, None).spans
+    whole = next(s for s in spans if s.stage == "order")
+    assert found["order"].wall == pytest.approx(whole.stop - whole.start - found["encode"].wall)
+    assert [s.size for s in spans if s.stage == "read"] == [2, 1, 0]
+
+
+def test_a_trace_that_cannot_be_written_is_one_line(table: Path) -> None:
+    result = tfrec("convert", "t.csv", "o.tfrecord", "--profile-trace", "no/where.json", cwd=table)
+    assert result.returncode == 1
+    assert result.stderr.splitlines() == ["tfrec: no/where.json: No such file or directory"]
