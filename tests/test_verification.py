@@ -5,7 +5,11 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 import threading
 import zlib
 from collections.abc import Callable
@@ -332,6 +336,12 @@ def test_a_file_that_is_none_says_so(tmp_path: Path) -> None:
     assert "Is this even a TFRecord file" in report.findings[0].tensorflow
 
 
+def test_a_damaged_length_that_looks_like_zlib_is_a_damaged_length(tmp_path: Path) -> None:
+    data = framed([bytes(0x178), b"more"])
+    assert data[:2] == b"\x78\x01"
+    assert places(look(tmp_path / "a.tfrecord", flipped(data, 9))) == [("length checksum", 0, 0)]
+
+
 # Features
 
 
@@ -605,6 +615,27 @@ def test_numbers_in_names_tell_of_missing_shards(tmp_path: Path) -> None:
         ("missing shard", "train-00001-of-00004"),
         ("missing shard", "train-00003-of-00004"),
     ]
+
+
+KILLED_WHILE_PUTTING = """
+import os, signal, sys
+import pyarrow as pa
+import tfrec_cli
+from tfrec_cli.dataset import staging
+
+staging.put = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+tfrec_cli.convert(pa.table({"x": range(5)}), sys.argv[1], overwrite=True)
+"""
+
+
+def test_what_a_killed_run_had_finished_is_put_in_place_first(tmp_path: Path) -> None:
+    dest = tmp_path / "d"
+    tfrec_cli.convert(pa.table({"x": [1, 2, 3]}), str(dest))
+    done = subprocess.run([sys.executable, "-c", KILLED_WHILE_PUTTING, str(dest)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    report = run(dest)
+    assert (report.findings, report.records) == ((), 5)
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".d.tfrec-")][1:]
 
 
 def test_folders_hold_datasets_and_files_beside_them(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tfrec_cli import _kernel
 from tfrec_cli.records.framing import HEADER, Container, sniff
 
 _READ = 1 << 16
+_HEAD = 1 << 10
 _CHUNK = 1 << 18
 _EXTRA, _NAME, _COMMENT, _HEADER_CRC, _RESERVED = 4, 8, 16, 2, 0xE0
 _MAX_NAME = 1 << 16
@@ -98,16 +99,21 @@ class RawFile:
 class ContentStream:
     """The content of a TFRecord file, decompressed.
 
-    container: as sniffed, whatever the file's name says. faults: what was found so far; where
-    one ends the content, `readinto` returns 0. total: bytes of content so far.
+    promised: how the file's name says it is compressed. container: how it is, by its content.
+    faults: what was found so far; where one ends the content, `readinto` returns 0. total: bytes
+    of content so far.
     """
 
-    def __init__(self, file: IO[bytes], checksum: bool = False) -> None:
-        head = file.read(HEADER)
+    def __init__(
+        self, file: IO[bytes], checksum: bool = False, promised: Container = "none"
+    ) -> None:
+        head = file.read(_HEAD)
         file.seek(0)
         self.raw = RawFile(file, checksum)
         self.size = os.fstat(file.fileno()).st_size
-        self.container: Container = sniff(head)
+        self.container: Container = sniff(head[:HEADER])
+        if self.container == "zlib" and promised != "zlib" and not _inflates(head):
+            self.container = "none"
         self.faults: list[Fault] = []
         self.total = 0
         self._chunks: Iterator[bytes] | None = None
@@ -136,6 +142,15 @@ class ContentStream:
     def fault(self, kind: str, text: str) -> None:
         """Note a fault at the content's end so far."""
         self.faults.append(Fault(kind, self.total, self.raw.at, text))
+
+
+def _inflates(head: bytes) -> bool:
+    """Whether ZLIB data follows its two bytes, which a damaged record may begin with too."""
+    try:
+        zlib.decompressobj().decompress(head, HEADER)
+    except zlib.error:
+        return False
+    return True
 
 
 def _gzip(stream: ContentStream) -> Iterator[bytes]:

@@ -61,7 +61,8 @@ def check_file(
     where the file cannot be read, Stopped.
     """
     with open(target.path, "rb") as file:
-        stream = ContentStream(file, checksum=target.shard is not None)
+        promised = promised_compression(target.path)
+        stream = ContentStream(file, target.shard is not None, promised)
         check = _Check(target, expected, leaks, stream)
         for part in read_blocks(stream, min(block, _room(stream))):
             if stop.is_set():
@@ -73,6 +74,12 @@ def check_file(
             if stop.is_set():
                 raise Stopped
         return check.finish()
+
+
+def promised_compression(path: str) -> Container:
+    """How a file's name says that it is compressed."""
+    match = _SUFFIX.fullmatch(path)
+    return _PROMISES[match[1].lower()] if match else "none"
 
 
 def _room(stream: ContentStream) -> int:
@@ -134,8 +141,7 @@ class _Check:
 
     def _check_name(self) -> None:
         """The file's content against what its name promises."""
-        match = _SUFFIX.fullmatch(self._target.path)
-        promised = _PROMISES[match[1].lower()] if match else "none"
+        promised = promised_compression(self._target.path)
         found = self._stream.container
         if promised == found or not self._stream.size:
             return

@@ -132,7 +132,7 @@ def _folders(path: str) -> list[Dataset]:
     found: list[Dataset] = []
     files: list[str] = []
     broken: list[Finding] = []
-    for folder, names, here in os.walk(path):
+    for folder, names, here in os.walk(path, onerror=_refuse):
         names[:] = sorted(name for name in names if not name.startswith("."))
         try:
             manifest = load_manifest(folder)
@@ -151,6 +151,10 @@ def _folders(path: str) -> list[Dataset]:
     if not found:
         raise DatasetError(f"{shorten(path, 1000)}: no TFRecord file is in this folder.")
     return found
+
+
+def _refuse(error: OSError) -> None:
+    raise DatasetError(f"{error.filename}: {error.strerror}.") from None
 
 
 def _is_data(folder: str, name: str) -> bool:
