@@ -74,12 +74,20 @@ def test_a_dataset_folder_holds_shards_manifest_and_schema(tmp_path: Path) -> No
     assert [f.missing for f in manifest.features] == ["error", "omit", "omit"]
 
 
+# Blocks so small that each file is hundreds of pieces.
+PIECES = {"block": 100}
+
+
 @pytest.mark.parametrize("jobs", [2, 7])
-def test_the_bytes_do_not_depend_on_the_number_of_jobs(tmp_path: Path, jobs: int) -> None:
+@pytest.mark.parametrize("compression", ["none", "gzip", "zlib"])
+def test_the_bytes_do_not_depend_on_jobs_or_pieces(
+    tmp_path: Path, jobs: int, compression: str
+) -> None:
     sources = many(tmp_path)
-    for number in (1, jobs):
-        tfrec_cli.convert(sources, str(tmp_path / f"o{number}"), name="d", shards=3, jobs=number)
-    assert shards(tmp_path / "o1") == shards(tmp_path / f"o{jobs}")
+    how: dict[str, Any] = {"name": "d", "shards": 3, "compression": compression}
+    tfrec_cli.convert(sources, str(tmp_path / "whole"), jobs=1, **how)
+    tfrec_cli.convert(sources, str(tmp_path / "cut"), jobs=jobs, source_options=PIECES, **how)
+    assert shards(tmp_path / "whole") == shards(tmp_path / "cut")
 
 
 def test_shards_differ_by_at_most_one_record_and_keep_the_order(tmp_path: Path) -> None:
@@ -151,8 +159,8 @@ SCHEMA = {"version": 1, "features": {"k": "int64", "v": "int64"}}
 
 
 def broken(tmp_path: Path) -> list[str]:
-    """Two files of 3,000 rows; rows 10 and 2,500 of the first and 1 of the second are wrong."""
-    bad = {(0, 10): "x1", (0, 2500): "12.5", (1, 1): "9223372036854775808"}
+    """Two files of 3,000 rows; three rows of them are wrong, in the middle of many pieces."""
+    bad = {(0, 1010): "x1", (0, 2500): "12.5", (1, 1): "9223372036854775808"}
     return [
         write(
             tmp_path / f"f{n}.csv",
@@ -165,9 +173,15 @@ def broken(tmp_path: Path) -> list[str]:
 @pytest.mark.parametrize("jobs", [1, 2, 7])
 def test_the_first_error_in_source_order_is_reported(tmp_path: Path, jobs: int) -> None:
     with pytest.raises(CellError) as caught:
-        tfrec_cli.convert(broken(tmp_path), str(tmp_path / "out"), schema=SCHEMA, jobs=jobs)
+        tfrec_cli.convert(
+            broken(tmp_path),
+            str(tmp_path / "out"),
+            schema=SCHEMA,
+            jobs=jobs,
+            source_options=PIECES,
+        )
     message = str(caught.value)
-    assert "f0.csv, line 12, column v" in message
+    assert "f0.csv, line 1012, column v" in message
     assert '"x1"' in message
     assert not (tmp_path / "out").exists()
 
@@ -179,6 +193,7 @@ def test_skipped_rows_are_listed_and_shards_stay_exact(tmp_path: Path, jobs: int
         str(tmp_path / "out"),
         schema=SCHEMA,
         jobs=jobs,
+        source_options=PIECES,
         shards=4,
         on_error="skip",
         rejects=tmp_path / "rejects.jsonl",  # type: ignore[arg-type]
@@ -188,7 +203,7 @@ def test_skipped_rows_are_listed_and_shards_stay_exact(tmp_path: Path, jobs: int
         (Path(e["source"]).name, e["row"], e["line"], e["column"], e["value"]) for e in entries
     ]
     assert found == [
-        ("f0.csv", 11, 12, "v", "x1"),
+        ("f0.csv", 1011, 1012, "v", "x1"),
         ("f0.csv", 2501, 2502, "v", "12.5"),
         ("f1.csv", 2, 3, "v", "9223372036854775808"),
     ]

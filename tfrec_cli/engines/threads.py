@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from queue import Empty, Full, Queue
+from queue import Full, Queue
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -114,21 +114,12 @@ def _start(readers: ThreadPoolExecutor, feed: _Feed, item: Any) -> Queue[Any]:
 
 def _drain(channel: Queue[Any]) -> Iterator[Any]:
     while True:
-        entry = _take(channel)
+        entry = channel.get()
         if entry is _END:
             return
         if isinstance(entry, BaseException):
             raise entry
         yield entry.result()
-
-
-def _take(channel: Queue[Any]) -> Any:
-    # A wait without a limit would keep Ctrl-C from the main thread on some platforms.
-    while True:
-        try:
-            return channel.get(timeout=1)
-        except Empty:
-            continue
 
 
 @contextmanager
