@@ -128,7 +128,7 @@ def find_feature(buffer: Any, ends: np.ndarray, key: bytes) -> np.ndarray:
     """Where the feature `key` is in each of the framed records of `buffer`.
 
     Returns int64 of shape [records, 3]: start and end of the map entry (key and Feature, as
-    `decoding.read_entry` takes it) in the buffer, and its number of values; -1 where the record
+    `decoding.decode_entry` takes it) in the buffer, and its number of values; -1 where the record
     has none or is no Example. Raises ValueError where `ends` do not fit the buffer.
     """
     return _body.find_feature(buffer, ends, key)  # type: ignore[no-any-return]
