@@ -12,7 +12,7 @@ from conftest import REPOSITORY
 PACKAGE = REPOSITORY / "tfrec_cli"
 
 FLOORS = [
-    {"errors", "options", "progress", "buffers", "stages"},
+    {"errors", "options", "progress", "buffers", "kinds", "stages"},
     {"_kernel"},
     {"schema"},
     {"casting", "encoding", "decoding", "records"},

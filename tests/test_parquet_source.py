@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,8 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfrec_cli.errors import SourceError
+from tfrec_cli.sources import parquet
 from tfrec_cli.sources.base import Needs, Survey
-from tfrec_cli.sources.common_type import common_type, conform, value_type
+from tfrec_cli.sources.common_type import common_type, conform, null_count, value_type
 from tfrec_cli.sources.parquet import ParquetSource
 
 
@@ -87,6 +89,80 @@ def test_dictionaries_are_read_as_their_values(tmp_path: Path) -> None:
     survey = reader.survey(Needs())
     assert types(survey) == {"c": "string"}
     assert [r["c"] for r in rows(reader, survey)] == ["red", "blue", "blue", "green"]
+
+
+LONG = "x" * 100_000
+
+
+def long_cells(rows: int) -> pa.DictionaryArray:
+    """One long text that all rows have."""
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([LONG]))
+
+
+@pytest.mark.parametrize("form", ["dictionary", "text", "list"])
+def test_batches_are_bounded_where_a_dictionary_makes_long_cells_look_short(
+    tmp_path: Path, form: str
+) -> None:
+    cells: pa.Array = long_cells(25_000 if form == "dictionary" else 1000)
+    if form == "text":
+        cells = cells.cast(pa.string())
+    elif form == "list":
+        cells = pa.ListArray.from_arrays(pa.array(np.arange(0, 1001, 4, np.int32)), cells)
+    table = pa.table({"n": range(len(cells)), "a": cells})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=25_000)
+    reader = source(tmp_path / "t.parquet")
+    survey = reader.survey(Needs())
+    first = next(reader.read(survey.partitions[0], ["n", "a"]))
+    assert first.data.num_rows > 1
+    assert first.data.nbytes < 2 * reader.batch_bytes
+    value = first.data.column("a")[0].as_py()
+    assert value == ([LONG] * 4 if form == "list" else LONG)
+
+
+def test_one_long_value_in_a_dictionary_of_short_ones_does_not_make_batches_tiny(
+    tmp_path: Path,
+) -> None:
+    words = [f"word {i}" for i in range(5000)] * 40
+    table = pa.table({"a": pa.array([*words, LONG])})
+    pq.write_table(table, tmp_path / "t.parquet")
+    reader = source(tmp_path / "t.parquet")
+    survey = reader.survey(Needs())
+    sizes = [b.data.num_rows for p in survey.partitions for b in reader.read(p, ["a"])]
+    assert sum(sizes) == len(table)
+    assert sizes[0] > 1000
+
+
+def test_nulls_are_looked_for_in_bounded_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = pa.table({"a": pa.array([None, *long_cells(1000).to_pylist()])})
+    pq.write_table(table, tmp_path / "t.parquet", write_statistics=False)
+    seen: list[int] = []
+    count = parquet.null_count
+    monkeypatch.setattr(parquet, "null_count", lambda a: seen.append(a.nbytes) or count(a))
+    assert nulls(source(tmp_path / "t.parquet").survey(Needs())) == {"a": True}
+    assert max(seen) < 2 * parquet.LOOK_BYTES
+
+
+def test_nulls_of_dictionaries_and_runs_are_counted_by_their_places() -> None:
+    codes = pa.array(np.zeros(25_000, np.int32))
+    assert null_count(pa.DictionaryArray.from_arrays(codes, pa.array([LONG]))) == 0
+    some = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 1]), pa.array(["a", None]))
+    assert null_count(some) == 3
+    assert null_count(pa.chunked_array([some, some.slice(2)])) == 5
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 5, 30_000], pa.int32()), [None, "a", "b"])
+    assert null_count(runs) == 2
+    assert null_count(runs.slice(1, 10)) == 1
+
+
+def test_partitions_of_many_row_groups_know_their_first_row(tmp_path: Path) -> None:
+    table = pa.table({"a": range(1000)})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=7)
+    reader = source(tmp_path / "t.parquet")
+    reader.partition_bytes = 1
+    partitions = reader.survey(Needs()).partitions
+    assert [p.first_row for p in partitions] == list(range(0, 1000, 7))
+    assert partitions[-1].rows == 1000 % 7
 
 
 def test_columns_are_the_union_over_files(tmp_path: Path) -> None:

@@ -21,7 +21,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfrec_cli.kinds import is_packed, is_viewless_list
 from tfrec_cli.sources.base import Fault
+from tfrec_cli.sources.decoded import values_and_places
 
 _UNITS = ("s", "ms", "us", "ns")
 
@@ -38,13 +40,13 @@ def value_type(kind: pa.DataType) -> pa.DataType:
     """`kind` with every dictionary in it, at any depth, replaced by the type of its values, and
     run-end encoding taken off.
     """
-    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+    if is_packed(kind):
         return value_type(kind.value_type)
     if pa.types.is_struct(kind):
         return pa.struct([f.with_type(value_type(f.type)) for f in kind])
     if pa.types.is_map(kind):
         return pa.map_(value_type(kind.key_type), value_type(kind.item_type))
-    if _is_list(kind):
+    if is_viewless_list(kind):
         return _list_like(kind, kind.value_field.with_type(value_type(kind.value_type)))
     return kind
 
@@ -83,11 +85,6 @@ def _is_bytes(kind: pa.DataType) -> bool:
         pa.types.is_fixed_size_binary,
     )
     return _is_text(kind) or any(check(kind) for check in checks)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    checks = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    return any(check(kind) for check in checks)
 
 
 def _list_like(kind: pa.DataType, field: pa.Field) -> pa.DataType:
@@ -174,7 +171,7 @@ def _castable(one: pa.DataType, two: pa.DataType) -> bool:
     """Whether structs inside lists have the same children, which a cast does not sort out."""
     if pa.types.is_struct(one) and pa.types.is_struct(two):
         return [f.name for f in one] == [f.name for f in two]
-    if _is_list(one) and _is_list(two):
+    if is_viewless_list(one) and is_viewless_list(two):
         return _castable(one.value_type, two.value_type)
     return True
 
@@ -202,7 +199,7 @@ _FAMILIES: tuple[tuple[Callable[[Any], bool], Callable[[Any, Any], Any]], ...] =
     (pa.types.is_date, _dates),
     (pa.types.is_time, _times),
     (pa.types.is_duration, _durations),
-    (_is_list, _lists),
+    (is_viewless_list, _lists),
     (pa.types.is_struct, _structs),
     (pa.types.is_map, _maps),
 )
@@ -213,6 +210,8 @@ def conform(array: pa.Array, kind: pa.DataType) -> Conformed:
 
     Integers become floats with rounding. A value that does not fit otherwise (an uint64 past
     int64, a time out of the finer unit's range) is null in the result and named in `misfits`.
+    Raises ArrowInvalid for text and bytes that are more than one array of `kind` holds: cut them
+    by `cut_decoded` first.
     """
     if pa.types.is_run_end_encoded(array.type):
         array = pc.run_end_decode(array)
@@ -224,6 +223,9 @@ def conform(array: pa.Array, kind: pa.DataType) -> Conformed:
     try:
         return Conformed(array.cast(options=options))
     except pa.ArrowInvalid:
+        # Every value of text and bytes fits; all of them together may not.
+        if _is_bytes(kind):
+            raise
         return _conform_each(array, kind)
 
 
@@ -265,8 +267,13 @@ def misfit_faults(column: str, array: pa.Array, conformed: Conformed) -> tuple[F
 
 def null_count(array: pa.Array | pa.ChunkedArray) -> int:
     """The rows without a value, those of a null in a dictionary included."""
-    if pa.types.is_run_end_encoded(array.type):
-        array = pc.run_end_decode(array)
-    if pa.types.is_dictionary(array.type):
-        array = array.cast(value_type(array.type))
-    return int(array.null_count)
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    return sum(map(_null_count, chunks))
+
+
+def _null_count(array: pa.Array) -> int:
+    if not is_packed(array.type):
+        return int(array.null_count)
+    # Counted by places: the values spread out could be more than an array holds.
+    values, places = values_and_places(array)
+    return len(array) - int(pc.sum(pc.is_valid(values).take(places)).as_py() or 0)

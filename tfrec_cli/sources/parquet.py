@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any, ClassVar, Literal, TypeVar
 
 import pyarrow as pa
@@ -34,6 +35,7 @@ from tfrec_cli.sources.common_type import (
     null_count,
     value_type,
 )
+from tfrec_cli.sources.decoded import rows_of_batches
 from tfrec_cli.sources.files import counted, display, expand_inputs, fingerprint, some
 from tfrec_cli.sources.footer import (
     Footer,
@@ -45,9 +47,9 @@ from tfrec_cli.sources.footer import (
 from tfrec_cli.sources.hive import hive_array, hive_types, hive_values
 
 T = TypeVar("T")
-# A batch may hold no more rows than this, however small they look in the file: a dictionary
-# can make long cells look short.
+# A batch may hold no more rows than this, however small they are.
 MOST_ROWS = 32768
+LOOK_BYTES = 16 * 2**20
 MOST_LINES = 10
 
 
@@ -148,12 +150,12 @@ class ParquetSource:
         planned = [(table, run) for table in tables for run in table.runs(self.partition_bytes)]
         threads = len(planned) < jobs
         for table, (first, last) in planned:
-            groups = table.footer.groups
+            groups = table.footer.groups[first:last]
             yield Partition(
                 table.footer.path,
-                sum(group.rows for group in groups[:first]),
-                sum(group.rows for group in groups[first:last]),
-                sum(group.size for group in groups[first:last]),
+                table.starts[first],
+                sum(group.rows for group in groups),
+                sum(group.size for group in groups),
                 RowGroups(first, last, types, table.hive, threads),
             )
 
@@ -166,8 +168,9 @@ class ParquetSource:
         row = partition.first_row
         with _named(partition.file), self._open(partition) as file:
             own = set(file.schema_arrow.names)
+            names = [c for c in columns if c in own]
             for group in range(detail.first, detail.last):
-                for batch in self._batches(file, group, [c for c in columns if c in own], detail):
+                for batch in self._batches(file, partition.file, group, names, detail):
                     yield _settled(batch, columns, Origin(partition.file, row), detail)
                     row += batch.num_rows
         if row != partition.first_row + partition.rows:
@@ -185,27 +188,30 @@ class ParquetSource:
         )
 
     def _batches(
-        self, file: pq.ParquetFile, group: int, names: list[str], detail: RowGroups
+        self, file: pq.ParquetFile, path: str, group: int, names: list[str], detail: RowGroups
     ) -> Iterator[pa.RecordBatch]:
-        about = file.metadata.row_group(group)
-        row_bytes = about.total_byte_size / max(1, about.num_rows)
-        rows = max(1, min(MOST_ROWS, int(self.batch_bytes / max(1.0, row_bytes))))
         if not names:
-            for start in range(0, about.num_rows, MOST_ROWS):
-                yield _without_columns(min(MOST_ROWS, about.num_rows - start))
+            count = file.metadata.row_group(group).num_rows
+            for start in range(0, count, MOST_ROWS):
+                yield _without_columns(min(MOST_ROWS, count - start))
             return
+        rows = min(MOST_ROWS, rows_of_batches(file, path, group, names, self.batch_bytes))
         yield from file.iter_batches(
             rows, row_groups=[group], columns=names, use_threads=detail.threads
         )
 
 
 class _Table:
-    """One file as the survey sees it: its footer, its folders' columns, without index columns."""
+    """One file as the survey sees it: its footer, its folders' columns, without index columns.
+
+    starts: the first row of each row group.
+    """
 
     def __init__(self, footer: Footer, dropped: frozenset[str], hive: dict[str, str | None]):
         self.footer = footer
         own = [f for f in footer.schema if f.name not in dropped or len(footer.schema) == 1]
         self.types = {field.name: value_type(field.type) for field in own}
+        self.starts = list(accumulate((group.rows for group in footer.groups), initial=0))
         self.hidden = [name for name in hive if name in self.types]
         self.hive = {name: text for name, text in hive.items() if name not in self.types}
 
@@ -325,11 +331,17 @@ def _look_for_nulls(table: _Table, names: Sequence[str]) -> set[str]:
     if not unsure:
         return found
     with _named(table.footer.path), open_parquet(table.footer.path) as file:
-        for name in unsure:
-            batches = file.iter_batches(MOST_ROWS // 4, columns=[name], use_threads=False)
-            if any(null_count(batch.column(name)) for batch in batches):
-                found.add(name)
+        found |= {name for name in unsure if _has_null(file, table.footer.path, name)}
     return found
+
+
+def _has_null(file: pq.ParquetFile, path: str, name: str) -> bool:
+    for group in range(file.metadata.num_row_groups):
+        rows = min(MOST_ROWS // 4, rows_of_batches(file, path, group, [name], LOOK_BYTES))
+        batches = file.iter_batches(rows, [group], columns=[name], use_threads=False)
+        if any(null_count(batch.column(name)) for batch in batches):
+            return True
+    return False
 
 
 def _settled(

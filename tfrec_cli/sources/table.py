@@ -28,9 +28,11 @@ from tfrec_cli.sources.common_type import (
     null_count,
     value_type,
 )
+from tfrec_cli.sources.decoded import cut_decoded
 from tfrec_cli.sources.footer import index_columns
 
 _MOST_ROWS = 2**20
+_BATCH_BYTES = 16 * 2**20
 
 
 class Options(BaseModel):
@@ -188,7 +190,7 @@ def _spool(reader: pa.RecordBatchReader, temp_dir: str | None) -> _Spooled:
     fields = [f.with_type(value_type(f.type)) for f in reader.schema]
     schema = pa.schema(fields, reader.schema.metadata)
     with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema) as writer:
-        for batch in reader:
+        for batch in (part for whole in reader for part in cut_decoded(whole, _BATCH_BYTES)):
             arrays = [conform(batch.column(f.name), f.type).array for f in schema]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
     return _Spooled(path, folder)
@@ -242,7 +244,8 @@ def _column(
 
 def _batches(table: pa.Table, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     if names:
-        yield from (batch for batch in table.select(names).to_batches() if batch.num_rows)
+        for batch in table.select(names).to_batches():
+            yield from cut_decoded(batch, _BATCH_BYTES)
     elif table.num_rows:
         yield pa.RecordBatch.from_struct_array(pa.array([{}] * table.num_rows, pa.struct([])))
 
