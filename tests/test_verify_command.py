@@ -120,3 +120,10 @@ def test_convert_verify_wants_a_file_it_can_read(people: Path) -> None:
     result = tfrec("convert", "people.csv", "-", "--verify", cwd=people)
     assert (result.returncode, result.stdout) == (2, "")
     assert "--verify" in result.stderr
+
+
+@pytest.mark.parametrize("command", [[], ["convert"], ["schema"], ["verify"], ["loader"]])
+def test_help_shows_examples_on_lines_of_their_own(tmp_path: Path, command: list[str]) -> None:
+    shown = tfrec(*command, "--help", cwd=tmp_path).stdout
+    assert "\\" not in shown
+    assert any(line.strip().startswith(f"tfrec {' '.join(command)}") for line in shown.splitlines())

@@ -56,6 +56,10 @@ for command in (
 ):
     cli.add_command(command)
 
+for command in (cli, *cli.commands.values()):
+    # Docstrings are raw; click wants the character that keeps the next lines as they are.
+    command.help = (command.help or "").replace(r"\b", "\b")
+
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run `tfrec` and exit: 0 done, 1 failed, 2 wrong usage, 3 damage, 130/143 interrupted.
