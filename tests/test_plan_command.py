@@ -144,6 +144,27 @@ def test_asked_splits_are_those_of_convert(examples: Path) -> None:
         assert split["bytes"] == pytest.approx(sum(s["bytes"] for s in real["shards"]), rel=0.05)
 
 
+def test_files_that_cells_name_are_sampled_all_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is small, its pictures are not, and the later the larger."""
+    names = [f"{n}.bin" for n in range(300)]
+    for n, name in enumerate(names):
+        (tmp_path / name).write_bytes(random.Random(n).randbytes(100 + 20 * n))
+    (tmp_path / "t.csv").write_text("path\n" + "".join(f"{name}\n" for name in names))
+    schema = {"version": 1, "features": {"data": {"column": "path", "load": "file"}}}
+    found = planned(tmp_path / "t.csv", tmp_path / "all", schema=schema, shards=1)
+    assert (found.sampled_rows, found.sample_whole) == (240, False)
+    monkeypatch.setattr(sample, "LOADED_ROWS", 40)
+    few = planned(tmp_path / "t.csv", tmp_path / "out", schema=schema, shards=1)
+    assert few.sampled_rows == 40
+    tfrec_cli.convert(tmp_path / "t.csv", str(tmp_path / "out"), schema=schema, shards=1)
+    real = written(tmp_path / "out")
+    assert found.bytes == pytest.approx(real, rel=0.05)
+    assert few.bytes == pytest.approx(real, rel=0.1)
+    assert few.footprint.total == pytest.approx(few.plain_bytes)
+
+
 def test_it_writes_nothing_at_all(examples: Path) -> None:
     before = tree(examples)
     for args in (["dest"], ["dest", "--compression", "gzip"], ["dest", "--compare-compression"],

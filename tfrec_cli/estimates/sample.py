@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -22,6 +23,7 @@ from tfrec_cli.tasks import (
     encode_batch,
     feature_columns,
     limited_pieces,
+    part_of,
     read_piece,
 )
 
@@ -31,8 +33,16 @@ SOURCE_BYTES = 16 * 2**20
 PIECES = 8
 """Places of a large source that a sample is taken from, spread evenly."""
 
+LOADED_ROWS = 256
+RUN = 4
+"""Rows that are sampled where cells name files, in short runs all over the source."""
+
 EXCERPT_BYTES = 8 * 2**20
 """Encoded bytes that are kept to try compression on, and that the footprint is taken of."""
+
+
+Taken = tuple[str | None, SourceBatch]
+"""A batch, and the split that the source's layout puts it in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +104,10 @@ def take_sample(
 ) -> Sample:
     """A sample of the first `limit` rows (None: all). Raises CellError as a conversion does."""
     pieces = list(limited_pieces(partitions, limit))
-    whole = sum(_source_bytes(piece) for piece in pieces) <= SOURCE_BYTES
-    chosen = pieces if whole else _spread(pieces)
     rows, sizes, began = 0, dict[str | None, tuple[int, int]](), time.perf_counter()
-    read = partial(_start, work, None if whole else SOURCE_BYTES / len(chosen))
-    for split, taken, records, size in ordered_flat_map(
-        read, partial(_encoded, work), chosen, jobs
-    ):
+    chosen, read = _reading(work, pieces)
+    encode = partial(_encoded, work)
+    for split, taken, records, size in ordered_flat_map(read, encode, chosen, jobs):
         rows += taken
         for name in {None, split}:
             before = sizes.get(name, (0, 0))
@@ -108,6 +115,22 @@ def take_sample(
     seconds = time.perf_counter() - began
     parts = _excerpt(work, chosen, sizes[None])
     return Sample(rows, rows == sum(p.rows for p in pieces), seconds, sizes, parts)
+
+
+def _reading(
+    work: Work, pieces: list[Piece]
+) -> tuple[list[Piece], Callable[[Piece], Iterator[Taken]]]:
+    """The pieces to sample, and how: whole, their start, or short runs all over them."""
+    whole = sum(_source_bytes(piece) for piece in pieces) <= SOURCE_BYTES
+    chosen = pieces if whole else _spread(pieces)
+    if _loads(work):
+        return chosen, partial(_runs, work, _distance(chosen, LOADED_ROWS))
+    return chosen, partial(_start, work, None if whole else SOURCE_BYTES / len(chosen))
+
+
+def _loads(work: Work) -> bool:
+    """Whether cells name files, so that the size of the source says nothing of the records'."""
+    return any(feature.load for feature in work.features)
 
 
 def _source_bytes(piece: Piece) -> float:
@@ -121,9 +144,26 @@ def _spread(pieces: list[Piece]) -> list[Piece]:
     return [pieces[i * (len(pieces) - 1) // (PIECES - 1)] for i in range(PIECES)]
 
 
-def _start(
-    work: Work, size: float | None, piece: Piece
-) -> Iterator[tuple[str | None, SourceBatch]]:
+def _distance(pieces: list[Piece], rows: int) -> int:
+    """From the start of one run of RUN rows to the next, where `rows` of all are wanted."""
+    return max(RUN, math.ceil(sum(piece.rows for piece in pieces) * RUN / max(RUN, rows)))
+
+
+def _runs(work: Work, distance: int, piece: Piece) -> Iterator[Taken]:
+    """Runs of RUN rows, a run each `distance` rows."""
+    base = start = 0
+    for batch in work.source.read(piece.partition, work.columns):
+        end = min(base + batch.data.num_rows, piece.rows)
+        while start < end:
+            stop = min(start + RUN, end)
+            yield piece.partition.split, part_of(batch, start - base, stop - base)
+            start += distance
+        base = end
+        if base == piece.rows:
+            return
+
+
+def _start(work: Work, size: float | None, piece: Piece) -> Iterator[Taken]:
     """The first batches of a piece, until they stand for `size` bytes of the source (None: all)."""
     left = None if size is None else size * piece.rows / max(1.0, _source_bytes(piece))
     for batch in read_piece(work, piece):
@@ -134,7 +174,7 @@ def _start(
                 return
 
 
-def _encoded(work: Work, item: tuple[str | None, SourceBatch]) -> tuple[str | None, int, int, int]:
+def _encoded(work: Work, item: Taken) -> tuple[str | None, int, int, int]:
     """The split of a batch, its rows, its records, and their framed bytes."""
     split, batch = item
     done = encode_batch(work, batch)
@@ -143,14 +183,16 @@ def _encoded(work: Work, item: tuple[str | None, SourceBatch]) -> tuple[str | No
 
 
 def _excerpt(work: Work, pieces: list[Piece], seen: tuple[int, int]) -> tuple[Part, ...]:
-    """The first rows of each piece, the same share of each."""
+    """The same share of each piece: its first rows, or where cells name files, runs of rows."""
     records, size = seen
     total = size / max(1, records) * sum(piece.rows for piece in pieces)
     share = min(1.0, EXCERPT_BYTES / max(1.0, total))
+    rows = min(LOADED_ROWS, int(share * sum(piece.rows for piece in pieces)))
     parts = []
     for piece in pieces:
         some = Piece(piece.partition, max(1, int(piece.rows * share)))
-        for batch in read_piece(work, some):
+        loaded = (batch for _, batch in _runs(work, _distance(pieces, rows), piece))
+        for batch in loaded if _loads(work) else read_piece(work, some):
             columns = feature_columns(work, batch)
             encoded = encode_rows(columns)
             parts.append(Part(columns, bytes(encoded.data), encoded.ends))
