@@ -39,6 +39,7 @@ def cli() -> None:
     r"""Turn CSV and Parquet tables and image folders into TFRecord datasets, ready to train on.
 
     \b
+    tfrec plan penguins.csv dataset        what convert would do, without writing
     tfrec convert penguins.csv dataset     write a dataset, types inferred
     tfrec schema penguins.csv > s.yaml     see and edit what was inferred
     tfrec loader dataset > load.py         the code that reads it
