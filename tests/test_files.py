@@ -234,3 +234,10 @@ def test_cells_that_name_no_readable_file_are_faults(tmp_path: Path) -> None:
     assert "does not exist" in loaded.faults[0].reason
     assert "is empty" in loaded.faults[1].reason
     assert len(loaded.data) == len(cells)
+
+
+def test_cells_that_name_a_file_too_large_for_a_record_are_faults(tmp_path: Path) -> None:
+    make(tmp_path, "large.jpg")
+    os.truncate(tmp_path / "large.jpg", 2**40)
+    loaded = load_cells(pa.array(["large.jpg"]), "path", str(tmp_path / "t.csv"))
+    assert "its record would have 2 GiB or more" in loaded.faults[0].reason

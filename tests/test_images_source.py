@@ -6,16 +6,19 @@ import io
 import os
 import pickle
 import struct
+import warnings
 import zlib
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from PIL import Image
 
 from tfrec_cli.errors import SourceError
+from tfrec_cli.sources import images
 from tfrec_cli.sources.base import Fault, Needs, Survey
-from tfrec_cli.sources.images import ImagesSource
+from tfrec_cli.sources.images import ImagesSource, image_cells
 
 
 def picture(kind: str, width: int = 6, height: int = 4, **how: Any) -> bytes:
@@ -357,3 +360,28 @@ def test_classes_are_the_union_over_several_folders(tmp_path: Path) -> None:
     survey = source(tmp_path / "one", tmp_path / "two").survey(Needs())
     assert names(survey) == ("a", "b")
     assert [p.first_row for p in survey.partitions] == [0, 0]
+
+
+def test_a_file_too_large_for_a_record_is_a_fault_and_is_not_read(tmp_path: Path) -> None:
+    write(tmp_path, {"a.png": PNG, "large.png": PNG})
+    # A hole: reading it would take as much memory as the file is said to be long.
+    os.truncate(tmp_path / "large.png", 2**40)
+    reason = faulty(source(tmp_path))["large.png"]
+    assert reason == "holds 1,099,511,627,776 bytes, so that its record would have 2 GiB or more"
+
+
+def test_bytes_that_grew_past_an_array_of_binary_get_a_wider_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert image_cells([b"abc"], pa.binary()).type == pa.binary()
+    monkeypatch.setattr(images, "MOST_BYTES", 2)
+    assert image_cells([b"abc"], pa.binary()).type == pa.large_binary()
+
+
+def test_warning_filters_of_the_process_are_left_alone(tmp_path: Path) -> None:
+    write(tmp_path, {"a.gif": GIF, "b.png": PNG})
+    with warnings.catch_warnings():
+        before = list(warnings.filters)
+        reader = source(tmp_path, check="full")
+        read(reader, reader.survey(Needs()))
+        assert list(warnings.filters) == before

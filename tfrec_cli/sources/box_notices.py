@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +14,10 @@ from tfrec_cli.sources.box_options import SIZES, BoxSettings
 from tfrec_cli.sources.box_pictures import unnamed_notices
 from tfrec_cli.sources.box_table import place_of
 from tfrec_cli.sources.files import counted
-from tfrec_cli.sources.imagefile import read_image, silence_pillow
-from tfrec_cli.sources.images import READERS, format_notices, in_portions
+from tfrec_cli.sources.imagefile import read_image
+from tfrec_cli.sources.images import format_notices
 from tfrec_cli.sources.imagetree import alike
+from tfrec_cli.sources.readers import read_each
 
 
 def picture_notices(
@@ -63,12 +63,8 @@ def _sizes_beforehand(pictures: PictureRows) -> npt.NDArray[np.float64]:
     sizes[sizes <= 0] = np.nan
     lacking = np.isnan(sizes).any(axis=1)
     if lacking.any():
-        silence_pillow()
         wanted = {pictures.picture_of(row) for row in np.flatnonzero(lacking).tolist()}
         files = [file if at in wanted else None for at, file in enumerate(pictures.files)]
-        with ThreadPoolExecutor(READERS) as pool:
-            found = in_portions(
-                pool, lambda f: read_image(f.path, False).size if f else None, files
-            )
+        found = read_each(lambda f: read_image(f.path, False).size if f else None, files)
         sizes = np.where(np.isnan(sizes), pictures.per_row(found), sizes)
     return sizes

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -56,9 +55,10 @@ from tfrec_cli.sources.box_options import EDGES, BoxOptions, BoxSettings
 from tfrec_cli.sources.box_pictures import SKIP, Finder
 from tfrec_cli.sources.box_table import place_of, read_tables
 from tfrec_cli.sources.files import display, has_suffix, walk
-from tfrec_cli.sources.imagefile import ImageFile, read_image, silence_pillow
-from tfrec_cli.sources.images import READERS, cuts, in_portions
+from tfrec_cli.sources.imagefile import ImageFile, read_image
+from tfrec_cli.sources.images import cuts, image_cells
 from tfrec_cli.sources.imagetree import IMAGE_SUFFIXES
+from tfrec_cli.sources.readers import read_each
 
 _TYPES = {
     "image/encoded": pa.binary(),
@@ -141,18 +141,14 @@ class BoxesSource:
         """The pictures of a partition with their boxes, in batches of about `batch_bytes`."""
         detail: PictureRows = partition.detail
         row = partition.first_row
-        silence_pillow()
-        with ThreadPoolExecutor(min(READERS, len(detail.names))) as pool:
-            for first, last in cuts(detail.sizes, self.batch_bytes, len(detail.names)):
-                batch = _Batch.of(detail.part(first, last), self.options, pool)
-                faults = batch.faults(self.options)
-                place = partial(batch.place, faults)
-                origin = Origin(display(partition.file), row, place=place)
-                told = tuple(
-                    replace(fault, row=picture) for picture, fault in sorted(faults.items())
-                )
-                yield SourceBatch(batch.data(columns, pool), origin, told)
-                row += last - first
+        for first, last in cuts(detail.sizes, self.batch_bytes, len(detail.names)):
+            batch = _Batch.of(detail.part(first, last), self.options)
+            faults = batch.faults(self.options)
+            place = partial(batch.place, faults)
+            origin = Origin(display(partition.file), row, place=place)
+            told = tuple(replace(fault, row=picture) for picture, fault in sorted(faults.items()))
+            yield SourceBatch(batch.data(columns), origin, told)
+            row += last - first
 
 
 def _no_table(folders: Sequence[str]) -> SourceError:
@@ -181,12 +177,12 @@ class _Batch:
     fit: Fit
 
     @classmethod
-    def of(cls, pictures: PictureRows, options: BoxSettings, pool: ThreadPoolExecutor) -> _Batch:
+    def of(cls, pictures: PictureRows, options: BoxSettings) -> _Batch:
         """Read the pictures, save those that are at fault anyway."""
         full = options.check == "full"
         blamed = {pictures.picture_of(fault.row) for fault in pictures.faults}
         files = [None if at in blamed else file for at, file in enumerate(pictures.files)]
-        images = in_portions(pool, lambda f: read_image(f.path, full) if f else _NO_FILE, files)
+        images = read_each(lambda f: read_image(f.path, full) if f else _NO_FILE, files)
         sizes = pictures.per_row([image.size for image in images])
         return cls(pictures, tuple(images), sizes, fit_boxes(pictures.rows, sizes, options))
 
@@ -220,27 +216,27 @@ class _Batch:
             row += classes.index(value) if value in classes else 0
         return place_of(pictures.tables, pictures.rows, row)
 
-    def data(self, columns: Sequence[str], pool: ThreadPoolExecutor) -> pa.RecordBatch:
+    def data(self, columns: Sequence[str]) -> pa.RecordBatch:
         """The columns asked for."""
         if not columns:
             rows = pa.array([{}] * len(self.images), pa.struct([]))
             return pa.RecordBatch.from_struct_array(rows)
-        arrays = [self._column(name, pool) for name in columns]
+        arrays = [self._column(name) for name in columns]
         return pa.RecordBatch.from_arrays(arrays, list(columns))
 
-    def _column(self, name: str, pool: ThreadPoolExecutor) -> pa.Array:
+    def _column(self, name: str) -> pa.Array:
         if name.startswith("image/object/"):
             return self._list(name.rpartition("/")[2])
         cells: list[Any]
         if name == "image/key/sha256":
-            cells = in_portions(pool, lambda i: sha256(i.data).hexdigest(), list(self.images))
+            cells = read_each(lambda i: sha256(i.data).hexdigest(), self.images)
         elif name in ("image/filename", "image/source_id"):
             cells = list(self.pictures.names)
         elif name in ("image/height", "image/width"):
             cells = [i.size and i.size[name == "image/height"] for i in self.images]
         else:
             cells = [i.data if name == "image/encoded" else i.format for i in self.images]
-        return pa.array(cells, _TYPES[name])
+        return image_cells(cells, _TYPES[name])
 
     def _list(self, name: str) -> pa.Array:
         """The class or one edge of each picture's boxes."""

@@ -2,19 +2,25 @@
 
 The first bytes of each format are those that its specification fixes. JPEG's multi-picture form
 (MPO) is JPEG followed by more of it, and is called so.
+
+Pillow's warnings of odd metadata are left to the filters of the process, which belong to whoever
+runs it.
 """
 
 from __future__ import annotations
 
-import warnings
+import os
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
+from tfrec_cli._kernel.model import MAX_RECORD_BYTES
 from tfrec_cli.sources.imageheader import header_size
 
 # Pixels that a full check decodes at most: a small file can declare a picture that fills memory.
 MOST_PIXELS = 2 * 89_478_485
+# A record holds the file, its key and some lengths.
+MOST_BYTES = MAX_RECORD_BYTES - 32
 # The first bytes that tell the format.
 HEAD = 32
 
@@ -40,6 +46,8 @@ def read_image(path: str, full: bool) -> ImageFile:
     """Read the image at `path` and check its header, with `full` every pixel."""
     try:
         with open(path, "rb", buffering=0) as file:
+            if fault := size_fault(os.fstat(file.fileno()).st_size):
+                return ImageFile(fault=fault)
             data = file.read()
     except OSError as error:
         return ImageFile(fault=f"cannot be read ({error.strerror or error})")
@@ -55,6 +63,15 @@ def read_image(path: str, full: bool) -> ImageFile:
     return ImageFile(data, format, size)
 
 
+def size_fault(size: int) -> str:
+    """Why a file of `size` bytes cannot be in a record, as the end of a sentence; empty where it
+    can.
+    """
+    if size < MOST_BYTES:
+        return ""
+    return f"holds {size:,} bytes, so that its record would have 2 GiB or more"
+
+
 def sniff_image(path: str) -> str | None:
     """The format that the first bytes of the file at `path` tell; None where they do not."""
     try:
@@ -62,13 +79,6 @@ def sniff_image(path: str) -> str | None:
             return image_format(file.read(HEAD))
     except OSError:
         return None
-
-
-def silence_pillow() -> None:
-    """Keep Pillow's remarks on odd metadata off standard error. They are about tags that are not
-    read here, and they do not name the file.
-    """
-    warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
 
 
 def image_format(head: bytes) -> str | None:

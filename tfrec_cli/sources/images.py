@@ -18,11 +18,10 @@ names are integers; a class folder without an image keeps its number.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
@@ -40,19 +39,12 @@ from tfrec_cli.sources.base import (
     Survey,
 )
 from tfrec_cli.sources.files import counted, display, some
-from tfrec_cli.sources.imagefile import (
-    ImageFile,
-    read_image,
-    silence_pillow,
-    sniff_image,
-)
+from tfrec_cli.sources.imagefile import MOST_BYTES, ImageFile, read_image, sniff_image
 from tfrec_cli.sources.imagetree import IMAGE_SUFFIXES, ImageTree, class_names, plant
 from tfrec_cli.sources.imagetree import notices as tree_notices
+from tfrec_cli.sources.readers import read_each
 
-T = TypeVar("T")
-R = TypeVar("R")
 TENSORFLOW_READS = ("jpeg", "png", "gif", "bmp")
-READERS = 4
 _TYPES = {
     "image/encoded": pa.binary(),
     "image/format": pa.string(),
@@ -161,13 +153,11 @@ class ImagesSource:
         detail: ImageFiles = partition.detail
         row = partition.first_row
         full = self.options.check == "full"
-        silence_pillow()
-        with ThreadPoolExecutor(min(READERS, len(detail.paths))) as pool:
-            for first, last in cuts(detail.sizes, self.batch_bytes, len(detail.sizes)):
-                pairs = list(zip(detail.paths, detail.classes, strict=True))[first:last]
-                images = in_portions(pool, lambda pair: _load(*pair, full), pairs)
-                yield _batch(images, columns, detail.names, Origin(display(partition.file), row))
-                row += len(images)
+        for first, last in cuts(detail.sizes, self.batch_bytes, len(detail.sizes)):
+            pairs = list(zip(detail.paths, detail.classes, strict=True))[first:last]
+            images = read_each(lambda pair: _load(*pair, full), pairs)
+            yield _batch(images, columns, detail.names, Origin(display(partition.file), row))
+            row += len(images)
 
 
 def _runs(images: list[Any], size: int, count: int) -> Iterator[list[Any]]:
@@ -187,14 +177,6 @@ def cuts(sizes: Sequence[int], most: int, count: int) -> Iterator[tuple[int, int
         yield first, len(sizes)
 
 
-def in_portions(pool: ThreadPoolExecutor, work: Callable[[T], R], items: list[T]) -> list[R]:
-    """`work` for each item, many at a time: handing over one costs more than a small file."""
-    size = 1 + len(items) // 32
-    portions = [items[at : at + size] for at in range(0, len(items), size)]
-    done = pool.map(lambda portion: [work(item) for item in portion], portions)
-    return [result for results in done for result in results]
-
-
 def _load(path: str, group: str | None, full: bool) -> _Image:
     return _Image(path, group, read_image(path, full))
 
@@ -211,7 +193,7 @@ def _batch(
         "image/class/text": [i.group for i in images],
     }
     kinds = _TYPES | {"image/filename": names}
-    arrays = [from_values(cells[column], kinds[column]) for column in columns]
+    arrays = [image_cells(cells[column], kinds[column]) for column in columns]
     data = pa.RecordBatch.from_arrays(arrays, list(columns))
     if not columns:
         data = pa.RecordBatch.from_struct_array(pa.array([{}] * len(images), pa.struct([])))
@@ -223,6 +205,15 @@ def _batch(
     )
     files = [display(image.path) for image in images]
     return SourceBatch(data, Origin(origin.file, origin.first_row, files=files), faults)
+
+
+def image_cells(cells: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """The cells of images as `kind`; bytes as large_binary where they do not fit otherwise, since
+    files may have grown after the survey, which cut the batches by their sizes.
+    """
+    if kind == pa.binary() and sum(map(len, cells)) > MOST_BYTES:
+        kind = pa.large_binary()
+    return from_values(cells, kind)
 
 
 def _is_utf8(path: str) -> bool:
@@ -239,8 +230,7 @@ def format_notices(files: Sequence[Fingerprint], needs: Needs) -> Iterator[str]:
     """
     paths = [file.path for file in files]
     if needs.types:
-        with ThreadPoolExecutor(max(1, needs.jobs) * 2) as pool:
-            formats = in_portions(pool, sniff_image, paths)
+        formats = read_each(sniff_image, paths)
         wrong = [
             p for p, f in zip(paths, formats, strict=True) if f and f != (_format_by_name(p) or f)
         ]

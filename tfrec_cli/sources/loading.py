@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +19,9 @@ import pyarrow.compute as pc
 from tfrec_cli._kernel import crc32c
 from tfrec_cli.sources.base import Fault, Fingerprint
 from tfrec_cli.sources.files import display
+from tfrec_cli.sources.imagefile import size_fault
+from tfrec_cli.sources.readers import read_each
 
-T = TypeVar("T")
 _REASONS = {
     errno.ENOENT: "names a file that does not exist",
     errno.ENOTDIR: "names a file that does not exist",
@@ -53,15 +52,15 @@ class _Content:
     reason: str = ""
 
 
-def load_cells(cells: pa.Array, column: str, table: str, jobs: int = 8) -> LoadedCells:
-    """The bytes of the files that `cells` name, read in `jobs` threads, each file once.
+def load_cells(cells: pa.Array, column: str, table: str) -> LoadedCells:
+    """The bytes of the files that `cells` name, each file read once.
 
     cells: string or binary of any Arrow form, or a dictionary of them. column: its name, for the
     faults. table: path of the file that the cells came from. All content is held at once: cut
     long batches by `cell_sizes` first.
     """
     names, places = _distinct(cells)
-    contents = _in_threads(lambda name: _content(_resolve(name, table)), names, jobs)
+    contents = read_each(lambda name: _content(_resolve(name, table)), names)
     values = pa.array([c.data for c in contents], pa.large_binary())
     faults = tuple(
         _fault(row, column, names[place], contents[place].reason, table)
@@ -72,10 +71,10 @@ def load_cells(cells: pa.Array, column: str, table: str, jobs: int = 8) -> Loade
     return LoadedCells(values.take(places), faults, prints)
 
 
-def cell_sizes(cells: pa.Array, table: str, jobs: int = 8) -> np.ndarray[Any, np.dtype[np.int64]]:
+def cell_sizes(cells: pa.Array, table: str) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Size in bytes of the file that each cell names, 0 where there is none: int64, one a cell."""
     names, places = _distinct(cells)
-    sizes = pa.array(_in_threads(lambda name: _size(_resolve(name, table)), names, jobs), "int64")
+    sizes = pa.array(read_each(lambda name: _size(_resolve(name, table)), names), "int64")
     filled = pc.fill_null(sizes.take(places), 0)
     return np.asarray(filled, np.int64)
 
@@ -86,13 +85,6 @@ def _distinct(cells: pa.Array) -> tuple[list[bytes], pa.Array]:
         cells = cells.dictionary_decode()
     encoded = cells.cast(pa.large_binary()).dictionary_encode()
     return encoded.dictionary.to_pylist(), encoded.indices
-
-
-def _in_threads(work: Callable[[bytes], T], names: list[bytes], jobs: int) -> list[T]:
-    if len(names) < 2 or jobs < 2:
-        return [work(name) for name in names]
-    with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(work, names))
 
 
 def _resolve(name: bytes, table: str) -> bytes:
@@ -111,6 +103,8 @@ def _content(path: bytes) -> _Content:
         return _Content(None, reason="names no file")
     try:
         with open(path, "rb") as file:
+            if fault := size_fault(os.fstat(file.fileno()).st_size):
+                return _Content(None, reason=f"names a file that {fault}")
             data = file.read()
             found = os.fstat(file.fileno())
     except OSError as error:
