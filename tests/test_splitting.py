@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tfrec_cli
-from tfrec_cli.errors import CellError, SourceError, UsageError
+from tfrec_cli.errors import CellError, DatasetError, SourceError, UsageError
 from tfrec_cli.options import ConvertOptions
 from tfrec_cli.records.framing import read_records
 from tfrec_cli.splitting.asked import RULES, parse_splits
@@ -228,6 +228,9 @@ def test_without_names_every_value_is_a_split_and_a_blank_is_an_error(tmp_path: 
     source.write_text("split,x\nb,1\n,2\n")
     with pytest.raises(CellError, match=r"sp\.csv, line 3, column split: has no value"):
         tfrec_cli.convert(str(source), str(tmp_path / "o2"), split_column="split")
+    source.write_text("split,x\nb,1\nB,2\n")
+    with pytest.raises(UsageError, match='"b" and "B" differ in case only'):
+        tfrec_cli.convert(str(source), str(tmp_path / "o2"), split_column="split")
     source.write_text("split,x\nb,1\na b,2\n")
     with pytest.raises(CellError, match=r'line 3, column split: "a b" is not a split name'):
         tfrec_cli.convert(str(source), str(tmp_path / "o3"), split_column="split")
@@ -372,6 +375,7 @@ def test_every_rule_is_tried() -> None:
         ("a=0.5,b", '"" is not a fraction'),
         ("a=-0.5,b=1.5", "not a fraction"),
         ("a=0.5,a=0.5", "a is there twice"),
+        ("a=0.5,A=0.5", "a and A differ in case only"),
         ("a b=1", "not a split name"),
         ("", "not a split name"),
     ],
@@ -447,6 +451,11 @@ def test_thresholds_cut_sorted_hashes_where_they_should(
         assert list(begins[code]) == [
             ordered[edge] if edge < len(ordered) else 2**64 - 1 for edge in edges
         ]
+
+
+def test_hashes_that_cannot_be_kept_are_told(tmp_path: Path) -> None:
+    with HashFile(8, str(tmp_path / "none")) as file, pytest.raises(DatasetError, match="temp-dir"):
+        file.add(np.zeros(9, np.uint32), np.zeros(9, np.uint64))
 
 
 @given(st.lists(st.integers(0, 2**64 - 1).map(lambda n: n >> 58 << 58)), st.integers(1, 400))

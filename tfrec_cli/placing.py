@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfrec_cli import tasks
 from tfrec_cli.buffers import from_numpy, scalar
 from tfrec_cli.encoding import RecordTooLarge, encode_rows
 from tfrec_cli.errors import CellError, Reject
@@ -135,7 +136,7 @@ def route_batch(work: Work, batch: SourceBatch) -> EncodedBatch:
 def _encoded(seen: Seen, batch: SourceBatch, rows: Rows) -> EncodedBatch:
     """These rows of the batch, in this order."""
     try:
-        records = encode_rows(seen.found.columns, rows)
+        records = encode_rows(seen.found.columns, rows, tasks.RECORD_LIMIT)
     except RecordTooLarge as error:
         raise CellError(reject_row(batch.origin, too_large(error.row))) from None
     return EncodedBatch(records, batch.data.num_rows, seen.found.fingerprints)

@@ -23,10 +23,11 @@ from tfrec_cli.errors import CellError, Location, Reject, SourceError, UsageErro
 from tfrec_cli.options import ConvertOptions
 from tfrec_cli.placing import examine
 from tfrec_cli.progress import Reporter
+from tfrec_cli.schema.labels import sort_labels
 from tfrec_cli.shuffle.identity import Identity
 from tfrec_cli.shuffle.keys import Keys, column_texts
 from tfrec_cli.sources.base import Origin, SourceBatch, Survey
-from tfrec_cli.splitting.asked import MOST_SPLITS
+from tfrec_cli.splitting.asked import MOST_SPLITS, alike
 from tfrec_cli.splitting.quota import HashFile, repeated, shares, thresholds
 from tfrec_cli.splitting.splitter import Splitter
 from tfrec_cli.tasks import Piece, Work, limited_pieces, read_piece
@@ -317,12 +318,19 @@ def _split_names(splitter: Splitter, values: list[str | None]) -> tuple[str, ...
             f'different values ("{shorten(names[0])}", "{shorten(names[1])}", …), too many for '
             "split names. Name another column."
         )
+    if twins := alike(names):
+        assert splitter.column is not None
+        raise UsageError(
+            f'--split-column {splitter.column.name}: "{twins[0]}" and "{twins[1]}" differ in case '
+            "only. Correct the cells, or say which names are meant, as in --split train,test."
+        )
     return names
 
 
 def _exact(splitter: Splitter, found: _Gathered) -> tuple[Splitter, tuple[SplitCount, ...]]:
     """The splitter with its thresholds, and what each split gets."""
-    names = sorted(found.classes, key=lambda name: (name is None, name or ""))
+    texts = sort_labels(name for name in found.classes if name is not None)
+    names: list[str | None] = [*texts, *([None] if None in found.classes else [])]
     quotas: list[tuple[int, ...]] = [()] * len(names)
     for number, name in enumerate(names):
         code = found.classes[name]

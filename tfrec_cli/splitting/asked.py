@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
@@ -39,9 +39,10 @@ def parse_splits(text: str | None) -> Asked:
     names = tuple(check_split(part.partition("=")[0].strip()) for part in parts)
     if len(names) > MOST_SPLITS:
         raise UsageError(f"--split names {len(names)} splits, more than {MOST_SPLITS}.")
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(f"--split {text}: {name} is there twice.")
+    if twins := alike(names):
+        same = f"{twins[0]} is there twice"
+        near = f"{twins[0]} and {twins[1]} differ in case only"
+        raise UsageError(f"--split {text}: {same if twins[0] == twins[1] else near}.")
     if not any("=" in part for part in parts):
         return Asked(names)
     fractions = tuple(_fraction(text, part.partition("=")[2].strip()) for part in parts)
@@ -52,6 +53,16 @@ def parse_splits(text: str | None) -> Asked:
             "split, as in train=0.8,test=0.2."
         )
     return Asked(names, fractions)
+
+
+def alike(names: Sequence[str]) -> tuple[str, str] | None:
+    """Two names that some file systems take for one, where there are such."""
+    known: dict[str, str] = {}
+    for name in names:
+        if name.lower() in known:
+            return known[name.lower()], name
+        known[name.lower()] = name
+    return None
 
 
 def _fraction(text: str, word: str) -> Fraction:

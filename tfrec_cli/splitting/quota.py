@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tfrec_cli.errors import DatasetError
 from tfrec_cli.shuffle.keys import Keys
 from tfrec_cli.splitting.splitter import END
 
@@ -34,13 +35,20 @@ class HashFile:
 
     def __init__(self, memory: int, folder: str | None = None) -> None:
         self._file = tempfile.SpooledTemporaryFile(max(1, memory), dir=folder)  # noqa: SIM115
+        self._folder = folder
         self.rows = 0
 
     def add(self, codes: npt.NDArray[np.uint32], hashes: Keys) -> None:
         """Append rows."""
         entries = np.empty(len(hashes), _ENTRY)
         entries["code"], entries["hash"] = codes, hashes
-        self._file.write(entries.tobytes())
+        try:
+            self._file.write(entries.tobytes())
+        except OSError as error:
+            raise DatasetError(
+                f"{self._folder or tempfile.gettempdir()}: the hashes of rows cannot be kept there "
+                f"({error.strerror or error}). Choose another folder by --temp-dir."
+            ) from error
         self.rows += len(hashes)
 
     def blocks(self) -> Iterator[tuple[npt.NDArray[np.uint32], Keys]]:
