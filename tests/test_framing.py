@@ -110,6 +110,7 @@ def test_every_flipped_byte_of_a_compressed_body_is_found(tmp_path, kind):
         (gzip.compress(b"") + PACKED["gzip"], "empty member"),
         (PACKED["zlib"] + PACKED["zlib"], "trailing data"),
     ],
+    ids=["zeros behind", "empty member behind", "empty member before", "second zlib stream"],
 )
 def test_what_tensorflow_would_silently_lose_is_damage(tmp_path, data, kind):
     assert damage(tmp_path / "r", data)[2] == kind

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from tfrec_cli.errors import TfrecError
 
 if TYPE_CHECKING:
+    import os
+
     from tfrec_cli.dataset.manifest import Manifest
     from tfrec_cli.progress import Reporter
 
@@ -27,7 +29,7 @@ __all__ = ["TfrecError", "__version__", "convert", "infer_schema"]
 
 def convert(
     source: Any,
-    dest: str,
+    dest: str | os.PathLike[str],
     *,
     schema: Any = None,
     adapter: str | None = None,
@@ -40,11 +42,11 @@ def convert(
     compressor: Literal["zlib", "isal", "libdeflate"] = "zlib",
     limit: int | None = None,
     on_error: Literal["fail", "skip"] = "fail",
-    rejects: str | None = None,
+    rejects: str | os.PathLike[str] | None = None,
     max_errors: int | None = None,
     jobs: int | None = None,
     overwrite: bool = False,
-    temp_dir: str | None = None,
+    temp_dir: str | os.PathLike[str] | None = None,
     shuffle: bool = False,
     seed: int | None = None,
     sort_by: str | Sequence[str] = (),
@@ -106,7 +108,7 @@ def convert(
         max_errors=max_errors,
         jobs=default_jobs() if jobs is None else jobs,
         overwrite=overwrite,
-        temp_dir=temp_dir,
+        temp_dir=None if temp_dir is None else _path(temp_dir),
         shuffle=shuffle,
         seed=seed,
         sort_by=_columns("sort_by", sort_by),

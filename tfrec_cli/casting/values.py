@@ -207,6 +207,8 @@ def _parsed_floats(asked: _Asked, parsed: Parsed, other: str) -> Values:
 
 def _round(asked: _Asked) -> Values:
     rounded = pc.cast(asked.array, pa.float32(), safe=False)
+    if pa.types.is_float16(asked.array.type):
+        return Values(rounded)
     infinite = to_numpy(pc.is_inf(rounded))
     if infinite.any():
         made = infinite & ~to_numpy(pc.is_inf(asked.array))
