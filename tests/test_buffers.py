@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfrec_cli.buffers import from_numpy, from_values, is_valid, scalar, to_numpy
+from tfrec_cli.buffers import byte_size, from_numpy, from_values, is_valid, scalar, to_numpy
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
 KINDS = {
@@ -67,3 +67,14 @@ def test_arrays_of_nulls_only_and_of_no_buffers_have_no_value() -> None:
 def test_a_number_that_the_type_cannot_hold_is_refused() -> None:
     with pytest.raises(OverflowError):
         from_values([2**63], pa.int64())
+
+
+def test_sizes_are_told_whatever_the_type() -> None:
+    assert byte_size(pa.array([1, 2, 3])) == 24
+    assert byte_size(pa.array([1, 2, 3])[1:]) == 16
+    for array in (
+        pa.array(["x" * 20], pa.string_view()),
+        pa.array([[1] * 9], pa.list_view(pa.int64())),
+    ):
+        assert 20 <= byte_size(array) < 200
+        assert byte_size(pa.table({"v": array})) == byte_size(array)

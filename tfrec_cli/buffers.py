@@ -1,9 +1,9 @@
 """Arrow arrays from NumPy arrays and Python values, and back, through their buffers.
 
 pyarrow's own ways (`pa.array`, `pa.scalar`, `Array.to_numpy`, Python numbers given to a compute
-function) import pandas where it is installed, to see whether they were given a part of it. That
-import takes longer than many a conversion. The layout of buffers is that of
-https://arrow.apache.org/docs/format/Columnar.html.
+function, in older releases `DataType.to_pandas_dtype`) import pandas where it is installed, to see
+whether they were given a part of it. That import takes longer than many a conversion. The layout of
+buffers is that of https://arrow.apache.org/docs/format/Columnar.html.
 """
 
 from __future__ import annotations
@@ -16,6 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 _INT32_MAX = 2**31 - 1
+_NUMBERS = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64"),
+)
+_DTYPES = {pa.from_numpy_dtype(name): np.dtype(name) for name in _NUMBERS}
 
 
 def to_numpy(array: pa.Array) -> npt.NDArray[Any]:
@@ -24,8 +29,7 @@ def to_numpy(array: pa.Array) -> npt.NDArray[Any]:
     Null becomes 0 or False. Numbers without a null are a read-only view of the array's buffer.
     """
     kind, count = array.type, len(array)
-    is_bool = pa.types.is_boolean(kind)
-    dtype = np.dtype(bool if is_bool else kind.to_pandas_dtype())
+    is_bool, dtype = pa.types.is_boolean(kind), _DTYPES[kind]
     data = array.buffers()[1]
     if data is None or not count:
         return np.zeros(count, dtype)
@@ -68,7 +72,7 @@ def from_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     nulls = gaps if gaps.any() else None
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         filled = [0 if value is None else value for value in values]
-        return from_numpy(np.array(filled, kind.to_pandas_dtype()), nulls)
+        return from_numpy(np.array(filled, _DTYPES[kind]), nulls)
     parts = [value.encode() if isinstance(value, str) else value or b"" for value in values]
     return _joined(parts, kind, nulls)
 
@@ -76,6 +80,16 @@ def from_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 def scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
     """One Python value, of a `kind` that `from_values` takes, as a scalar; None of any kind."""
     return pa.nulls(1, kind)[0] if value is None else from_values([value], kind)[0]
+
+
+def byte_size(data: pa.Array | pa.RecordBatch | pa.Table) -> int:
+    """The bytes that the values of `data` take, or where this release of Arrow cannot tell (slices
+    of a view type before pyarrow 22) those of the buffers that hold them.
+    """
+    try:
+        return int(data.nbytes)
+    except pa.ArrowTypeError:
+        return int(data.get_total_buffer_size())
 
 
 def _joined(parts: list[bytes], kind: pa.DataType, nulls: npt.NDArray[np.bool_] | None) -> pa.Array:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from tfrec_cli import _kernel
 from tfrec_cli._kernel.model import MAX_RECORD_BYTES, Encoded, FeatureColumn, RecordSizeError
-from tfrec_cli.buffers import to_numpy
+from tfrec_cli.buffers import byte_size, to_numpy
 
 
 class RecordTooLarge(Exception):
@@ -45,7 +45,7 @@ def oversized_rows(
 
     Looks at rows only where the columns together are that large.
     """
-    if sum(column.array.nbytes for column in columns) <= limit:
+    if sum(byte_size(column.array) for column in columns) <= limit:
         return np.zeros(0, np.int64)
     sizes = np.sum([_least_bytes(column.array) for column in columns], axis=0)
     return np.flatnonzero(sizes > limit)

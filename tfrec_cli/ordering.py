@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from tfrec_cli._kernel.model import Encoded
-from tfrec_cli.buffers import from_numpy
+from tfrec_cli.buffers import byte_size, from_numpy
 from tfrec_cli.engines.threads import ordered_flat_map, ordered_map
 from tfrec_cli.errors import DatasetError
 from tfrec_cli.options import ConvertOptions
@@ -146,7 +146,7 @@ def _sliced(shared: MapWork, piece: Piece) -> Iterator[SourceBatch]:
 
 def _weight(shared: MapWork, batch: SourceBatch) -> float:
     """The bytes that a batch is, or will be."""
-    return float(max(batch.data.num_rows * shared.record, batch.data.nbytes))
+    return float(max(batch.data.num_rows * shared.record, byte_size(batch.data)))
 
 
 @timed("order", lambda _: 0)

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
+from tfrec_cli.buffers import byte_size
 from tfrec_cli.errors import SourceError, UsageError
 from tfrec_cli.sources.base import Column, Fault, Needs, Origin, Partition, SourceBatch, Survey
 from tfrec_cli.sources.common_type import (
@@ -123,7 +124,7 @@ class TableSource:
         self, tables: Sequence[pa.Table], names: Sequence[str], types: dict[str, pa.DataType]
     ) -> Iterator[Partition]:
         for number, (table, name) in enumerate(zip(tables, names, strict=True)):
-            size = table.nbytes / max(1, table.num_rows)
+            size = byte_size(table) / max(1, table.num_rows)
             rows = max(1, min(_MOST_ROWS, int(self.partition_bytes / max(1.0, size))))
             for first in range(0, table.num_rows, rows):
                 count = min(rows, table.num_rows - first)
