@@ -12,8 +12,10 @@ import pyarrow as pa
 import pytest
 
 from tfrec_cli.errors import SourceError
-from tfrec_cli.sources.files import display, expand_inputs, fingerprint, settle_streams, walk
+from tfrec_cli.sources.files import display, expand_inputs, fingerprint, walk
 from tfrec_cli.sources.loading import cell_sizes, load_cells
+from tfrec_cli.sources.spools import Spools
+from tfrec_cli.sources.streams import settle_streams
 
 CSV = (".csv", ".csv.gz")
 
@@ -167,11 +169,14 @@ def test_standard_input_is_copied_and_removed_at_exit(tmp_path: Path) -> None:
 def test_a_named_pipe_is_copied(tmp_path: Path) -> None:
     pipe = tmp_path / "rows"
     os.mkfifo(pipe)
-    writer = subprocess.Popen(["sh", "-c", f"printf '\\037\\213rest' > {pipe}"])
-    (copy,) = settle_streams([str(pipe)], str(tmp_path))
+    writer = subprocess.Popen(["sh", "-c", f"printf '\\037\\213\\010rest' > {pipe}"])
+    spools = Spools(str(tmp_path))
+    (copy,) = settle_streams([str(pipe)], spools)
     writer.wait()
-    assert Path(copy).read_bytes() == b"\x1f\x8brest"
+    assert Path(copy).read_bytes() == b"\x1f\x8b\x08rest"
     assert copy.endswith("rows.gz")
+    del spools
+    assert list(tmp_path.iterdir()) == [pipe]
 
 
 def test_urls_are_copied_first(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -307,3 +308,34 @@ def test_packages_are_searched_once_for_a_folder_of_strays(
     assert chosen(tmp_path, "i") == "images"
     registry._foreign.cache_clear()
     assert len(searched) == 1
+
+
+def test_a_copied_input_lives_as_long_as_its_source(tmp_path: Path) -> None:
+    store = fsspec.filesystem("memory")
+    store.pipe_file("/spooled/a.csv", b"a\n1\n2\n")
+    source = open_source(["memory://spooled/a.csv"], temp_dir=str(tmp_path))
+    survey = source.survey(Needs())
+    rows = source.read(survey.partitions[0], ["a"])
+    del source
+    assert sum(batch.data.num_rows for batch in rows) == 2
+    del rows
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_copied_input_goes_where_no_source_takes_it(tmp_path: Path) -> None:
+    fsspec.filesystem("memory").pipe_file("/spooled/zeros", bytes(100))
+    with pytest.raises(UsageError, match="neither its ending nor its content"):
+        open_source(["memory://spooled/zeros"], temp_dir=str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_copied_input_is_left_by_forked_processes(tmp_path: Path) -> None:
+    fsspec.filesystem("memory").pipe_file("/spooled/a.csv", b"a\n1\n")
+    source = open_source(["memory://spooled/a.csv"], temp_dir=str(tmp_path))
+    child = os.fork()
+    if not child:
+        del source
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert source.survey(Needs()).rows == 1

@@ -10,7 +10,8 @@ The rules, the same for every source of files:
 * Links are followed. A folder is entered once, whatever leads to it, and real folders go first.
 * The files of one folder or pattern are in the byte order of their paths; inputs keep their order.
 * A file that is reached twice is read once.
-* `-`, a pipe that is named as a file, and URLs are copied to temporary files, removed at exit.
+* `-`, a pipe that is named as a file, and URLs are copied to temporary files, which are removed
+  when the source that reads them is, or at exit.
 """
 
 from __future__ import annotations
@@ -18,26 +19,39 @@ from __future__ import annotations
 import fnmatch
 import glob
 import os
-import shutil
-import stat
-import sys
-import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import IO
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from tfrec_cli.errors import SourceError, did_you_mean, shorten
-from tfrec_cli.sources.base import Fingerprint
-
-STDIN = "-"
-_MAGIC = (
-    (b"\x1f\x8b", ".gz"),
-    (b"BZh", ".bz2"),
-    (b"\x28\xb5\x2f\xfd", ".zst"),
-    (b"\xfd7zXZ\x00", ".xz"),
-    (b"PAR1", ".parquet"),
+from tfrec_cli.errors import SourceError
+from tfrec_cli.sources.paths import (
+    byte_order,
+    counted,
+    display,
+    has_suffix,
+    is_hidden,
+    missing,
+    some,
+    unreadable,
 )
-_spools: list[tempfile.TemporaryDirectory[str]] = []
+from tfrec_cli.sources.spools import Spools
+from tfrec_cli.sources.streams import settle_streams
+from tfrec_cli.sources.walk import Walk, fingerprint, walk, walk_notices
+
+# What an adapter needs to find its files.
+__all__ = [
+    "FileList",
+    "byte_order",
+    "counted",
+    "display",
+    "expand_inputs",
+    "fingerprint",
+    "has_suffix",
+    "is_hidden",
+    "some",
+    "unreadable",
+    "walk",
+    "walk_notices",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,95 +60,6 @@ class FileList:
 
     files: tuple[str, ...]
     notices: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Walk:
-    """What lies below one folder.
-
-    files: all plain files, links to files included, in the byte order of their paths.
-    folders: the folders that were entered, the top one left out, in the same order.
-    hidden: files and folders passed over for their names. broken: links that lead nowhere.
-    odd: pipes, sockets and devices. again: links to folders that had been entered before.
-    """
-
-    files: tuple[Fingerprint, ...] = ()
-    folders: tuple[str, ...] = ()
-    hidden: tuple[str, ...] = ()
-    broken: tuple[str, ...] = ()
-    odd: tuple[str, ...] = ()
-    again: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class _Found:
-    files: list[Fingerprint] = field(default_factory=list)
-    folders: list[str] = field(default_factory=list)
-    hidden: list[str] = field(default_factory=list)
-    broken: list[str] = field(default_factory=list)
-    odd: list[str] = field(default_factory=list)
-    again: list[str] = field(default_factory=list)
-    links: list[str] = field(default_factory=list)
-    entered: set[tuple[int, int] | str] = field(default_factory=set)
-
-
-def display(path: str) -> str:
-    """`path` as it can be shown anywhere: undecodable bytes and control characters escaped."""
-    if path.isascii():
-        return shorten(path, 4096)
-    return shorten(os.fsencode(path).decode("utf-8", "backslashreplace"), 4096)
-
-
-def byte_order(path: str) -> bytes:
-    """The sort key of paths, which does not depend on the locale."""
-    return os.fsencode(path)
-
-
-def is_hidden(name: str) -> bool:
-    """Whether a file or folder of this base name is passed over: `.cache`, `_SUCCESS`."""
-    return name.startswith((".", "_"))
-
-
-def some(paths: Iterable[str], limit: int = 3) -> str:
-    """The first base names of `paths`, for notices: `a.txt, b.txt, …`."""
-    names = list(dict.fromkeys(display(os.path.basename(p) or p) for p in paths))
-    return ", ".join(names[:limit]) + (", …" if len(names) > limit else "")
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 file`, `3 files`, `2 classes`."""
-    plural = noun + ("es" if noun.endswith(("s", "x")) else "s")
-    return f"{number:,} {noun if number == 1 else plural}"
-
-
-def fingerprint(path: str) -> Fingerprint:
-    """Size and modification time of a file (links followed). Raises SourceError naming it."""
-    try:
-        found = os.stat(path)
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except ValueError as error:
-        raise SourceError(f"{display(path)}: is not a file name ({error}).") from error
-    return Fingerprint(path, found.st_size, found.st_mtime_ns)
-
-
-def unreadable(path: str, error: OSError) -> SourceError:
-    """The error for a file or folder that the system refuses; a missing one gets a suggestion."""
-    if isinstance(error, FileNotFoundError):
-        return SourceError(f"{display(path)}: no such file or folder.{_sibling(path)}")
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    return SourceError(f"{display(path)}: cannot be read ({reason}).")
-
-
-def _sibling(path: str) -> str:
-    folder, name = os.path.split(path.rstrip("/"))
-    while folder and not os.path.isdir(folder):
-        folder, name = os.path.split(folder)
-    try:
-        names = os.listdir(folder or ".")
-    except OSError:
-        return ""
-    return did_you_mean(display(name), [display(n) for n in names if not is_hidden(n)])
 
 
 def expand_inputs(
@@ -149,7 +74,11 @@ def expand_inputs(
     """
     files: list[str] = []
     notices: list[str] = []
-    for item in settle_streams(inputs, temp_dir):
+    spools = Spools(temp_dir)
+    settled = settle_streams(inputs, spools)
+    # Paths do not tell who reads them, and how long.
+    spools.live_until_exit()
+    for item in settled:
         found = _expand(item, tuple(suffixes))
         files += found.files
         notices += found.notices
@@ -164,7 +93,7 @@ def _expand(item: str, suffixes: tuple[str, ...]) -> FileList:
         return FileList((item,))
     if glob.has_magic(item):
         return _pattern_files(item, suffixes)
-    raise SourceError(f"{display(item)}: no such file or folder.{_sibling(item)}")
+    raise missing(item)
 
 
 def _once(files: list[str], notices: list[str]) -> FileList:
@@ -253,160 +182,3 @@ def _fits(parts: list[str], names: list[str]) -> bool:
     if parts[0] == "**":
         return any(_fits(parts[1:], names[i:]) for i in range(len(names) + 1))
     return bool(names) and fnmatch.fnmatchcase(names[0], parts[0]) and _fits(parts[1:], names[1:])
-
-
-def has_suffix(path: str, suffixes: Sequence[str]) -> bool:
-    """Whether `path` ends in one of `suffixes` (lower case) in any case of letters."""
-    return os.path.basename(path).lower().endswith(tuple(suffixes))
-
-
-def walk(folder: str) -> Walk:
-    """Everything below `folder`, links followed, each folder entered once.
-
-    Raises SourceError naming a folder that cannot be listed.
-    """
-    found = _Found()
-    _enter(folder, found)
-    while found.links:
-        _enter(found.links.pop(0), found)
-    return Walk(
-        files=tuple(sorted(found.files, key=lambda f: byte_order(f.path))),
-        folders=tuple(sorted(found.folders, key=byte_order)[1:]),
-        hidden=tuple(sorted(found.hidden, key=byte_order)),
-        broken=tuple(sorted(found.broken, key=byte_order)),
-        odd=tuple(sorted(found.odd, key=byte_order)),
-        again=tuple(sorted(found.again, key=byte_order)),
-    )
-
-
-def _enter(top: str, found: _Found) -> None:
-    """Walk from `top` through real folders; links to folders are left in `found.links`."""
-    waiting = [top]
-    while waiting:
-        folder = waiting.pop()
-        if not _first_time(folder, found):
-            found.again.append(folder)
-            continue
-        found.folders.append(folder)
-        try:
-            with os.scandir(folder) as entries:
-                listed = sorted(entries, key=lambda e: os.fsencode(e.name))
-        except OSError as error:
-            raise unreadable(folder, error) from error
-        for entry in listed:
-            if below := _sort_entry(entry, found):
-                waiting.append(below)
-
-
-def _first_time(folder: str, found: _Found) -> bool:
-    try:
-        here = os.stat(folder)
-    except OSError as error:
-        raise unreadable(folder, error) from error
-    # Some network file systems number nothing.
-    key = (here.st_dev, here.st_ino) if here.st_ino else os.path.realpath(folder)
-    new = key not in found.entered
-    found.entered.add(key)
-    return new
-
-
-def _sort_entry(entry: os.DirEntry[str], found: _Found) -> str | None:
-    """Put one entry where it belongs; returns the path of a real folder, which is to be entered."""
-    if is_hidden(entry.name):
-        found.hidden.append(entry.path)
-        return None
-    try:
-        here = entry.stat()
-    except OSError:
-        found.broken.append(entry.path)
-        return None
-    if stat.S_ISDIR(here.st_mode):
-        if not entry.is_symlink():
-            return entry.path
-        found.links.append(entry.path)
-    elif stat.S_ISREG(here.st_mode):
-        found.files.append(Fingerprint(entry.path, here.st_size, here.st_mtime_ns))
-    else:
-        found.odd.append(entry.path)
-    return None
-
-
-def walk_notices(place: str, tree: Walk, strays: Sequence[str] = ()) -> tuple[str, ...]:
-    """One line for each kind of thing that was passed over below `place`."""
-    kinds = (
-        (tree.hidden, "hidden name", "skipped (a leading . or _)"),
-        (strays, "file", "of another ending skipped"),
-        (tree.broken, "broken link", "skipped"),
-        (tree.again, "link", "to a folder that is read anyway skipped"),
-        (tree.odd, "file", "that is a pipe, socket or device skipped"),
-    )
-    return tuple(
-        f"{display(place)}: {counted(len(paths), noun)} {what}: {some(paths)}"
-        for paths, noun, what in kinds
-        if paths
-    )
-
-
-def settle_streams(inputs: Sequence[str], temp_dir: str | None = None) -> list[str]:
-    """`inputs` with `-`, named pipes and URLs replaced by temporary files of the same content.
-
-    The copy is called `stdin` (or as the pipe), with an ending that tells its compression or
-    format where its first bytes do. It is removed at exit. Raises SourceError where the stream
-    is empty or a terminal, or cannot be copied.
-    """
-    settled = (_settle_stream(item, temp_dir) for item in dict.fromkeys(inputs))
-    return [path for paths in settled for path in paths]
-
-
-def _settle_stream(item: str, temp_dir: str | None) -> list[str]:
-    if "://" in item:
-        from tfrec_cli.sources.remote import fetch, is_remote
-
-        return fetch(item, temp_dir) if is_remote(item) else [item]
-    if item == STDIN:
-        if sys.stdin is None or sys.stdin.isatty():
-            raise SourceError('"-" is standard input, but nothing is piped into it.')
-        return [_spool(sys.stdin.buffer, "stdin", temp_dir)]
-    if _is_stream(item):
-        try:
-            with open(item, "rb") as stream:
-                return [_spool(stream, os.path.basename(item), temp_dir)]
-        except OSError as error:
-            raise unreadable(item, error) from error
-    return [item]
-
-
-def _is_stream(path: str) -> bool:
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError):
-        return False
-    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode)
-
-
-def temporary_folder(temp_dir: str | None) -> str:
-    """A new folder in `temp_dir` (None: the system's), removed at exit. Raises OSError."""
-    folder = tempfile.TemporaryDirectory(prefix="tfrec-", dir=temp_dir)
-    _spools.append(folder)
-    return folder.name
-
-
-def _spool(stream: IO[bytes], name: str, temp_dir: str | None) -> str:
-    try:
-        path = os.path.join(temporary_folder(temp_dir), name)
-        with open(path, "wb") as copy:
-            shutil.copyfileobj(stream, copy, 2**20)
-        with open(path, "rb") as copy:
-            head = copy.read(8)
-        ending = next((s for magic, s in _MAGIC if head.startswith(magic)), "")
-        if ending and not name.endswith(ending):
-            os.rename(path, path + ending)
-            path += ending
-    except OSError as error:
-        raise SourceError(
-            f"{name}: cannot be copied to a temporary file ({error.strerror or error}). "
-            "Choose a folder with room by --temp-dir."
-        ) from error
-    if not head:
-        raise SourceError(f"{name}: the input is empty.")
-    return path

@@ -27,11 +27,13 @@ from tfrec_cli.sources.files import (
     expand_inputs,
     fingerprint,
     has_suffix,
-    settle_streams,
     some,
     unreadable,
     walk,
 )
+from tfrec_cli.sources.magic import PARQUET, compression_of
+from tfrec_cli.sources.spools import Spools
+from tfrec_cli.sources.streams import settle_streams
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -93,14 +95,15 @@ def open_source(
     inputs: paths, patterns, folders, `-`, or tables in memory; not mixed. name: of an installed
     source. options: as `-O` gives them. saved: the `source:` section of a schema file, with
     `name` or without; its options count only for the source it was written for, and `options` go
-    before them. temp_dir: where standard input is copied.
+    before them. temp_dir: where standard input is copied; the copy goes when the source does.
     Raises UsageError for unknown names, options and values, SourceError for missing inputs.
     """
     if not inputs:
         raise UsageError(
             "no source is given. Name files, folders, patterns, or - (standard input)."
         )
-    settled = _settle(inputs, temp_dir)
+    spools = Spools(temp_dir)
+    settled = _settle(inputs, spools)
     known = dict(saved or {})
     saved_name = known.pop("name", None)
     tables = not isinstance(settled[0], str)
@@ -108,6 +111,7 @@ def open_source(
     source = _load(chosen)
     fits = saved_name in (None, chosen)
     opened: Source = source(settled, _options(source, options or {}, known if fits else {}))
+    spools.live_for(opened)
     return opened
 
 
@@ -153,10 +157,10 @@ def _load_foreign(point: EntryPoint) -> Any:
     return source
 
 
-def _settle(inputs: Sequence[Any], temp_dir: str | None) -> list[Any]:
+def _settle(inputs: Sequence[Any], spools: Spools) -> list[Any]:
     paths = [os.fsdecode(i) for i in inputs if isinstance(i, (str, bytes, os.PathLike))]
     if len(paths) == len(inputs):
-        return settle_streams(paths, temp_dir)
+        return settle_streams(paths, spools)
     from tfrec_cli.sources.table import refuse_mixture
 
     refuse_mixture(inputs)
@@ -268,11 +272,11 @@ def _by_content(path: str) -> str | None:
             head = file.read(4096)
     except OSError as error:
         raise unreadable(path, error) from error
-    if head.startswith(b"PAR1"):
+    if head.startswith(PARQUET):
         return "parquet"
     if image_format(head[:32]):
         return "images"
-    if head.startswith((b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00")):
+    if compression_of(head):
         return "csv"
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or (head and b"\0" not in head):
         return "csv"

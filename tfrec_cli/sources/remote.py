@@ -10,8 +10,9 @@ import glob
 import os
 import re
 
-from tfrec_cli.errors import SourceError
-from tfrec_cli.sources.files import display, temporary_folder
+from tfrec_cli.errors import SourceError, first_line
+from tfrec_cli.sources.paths import display
+from tfrec_cli.sources.spools import Spools
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 
@@ -21,14 +22,14 @@ def is_remote(item: str) -> bool:
     return bool(_URL.match(item)) and not os.path.lexists(item)
 
 
-def fetch(url: str, temp_dir: str | None) -> list[str]:
-    """Copy what `url` means to a temporary folder, removed at exit; return the inputs to read.
+def fetch(url: str, spools: Spools) -> list[str]:
+    """Copy what `url` means to a folder of `spools`; return the inputs to read.
 
     url: of one file, of a folder (everything below it, given back as one folder) or a pattern
     (its files). Raises SourceError where it is missing, or its kind of store is not installed.
     """
     try:
-        return _fetch(url, temp_dir)
+        return _fetch(url, spools)
     except SourceError:
         raise
     except FileNotFoundError as error:
@@ -37,10 +38,10 @@ def fetch(url: str, temp_dir: str | None) -> list[str]:
         raise SourceError(f"{display(url)}: this kind of store needs a package: {error}") from error
     except Exception as error:
         # Each store has errors of its own, and none of them names the input.
-        raise SourceError(f"{display(url)}: cannot be fetched ({_one_line(error)}).") from error
+        raise SourceError(f"{display(url)}: cannot be fetched ({first_line(error)}).") from error
 
 
-def _fetch(url: str, temp_dir: str | None) -> list[str]:
+def _fetch(url: str, spools: Spools) -> list[str]:
     from fsspec.core import url_to_fs  # type: ignore[import-untyped]
 
     store, path = url_to_fs(url)
@@ -53,7 +54,7 @@ def _fetch(url: str, temp_dir: str | None) -> list[str]:
         files, top = [path], os.path.dirname(path)
     if not files:
         raise SourceError(f"{display(url)}: there is no file there.")
-    folder = os.path.join(temporary_folder(temp_dir), os.path.basename(top.rstrip("/")) or "files")
+    folder = os.path.join(spools.folder(), os.path.basename(top.rstrip("/")) or "files")
     copies = [os.path.join(folder, os.path.relpath(file, top)) for file in files]
     for file, copy in zip(files, copies, strict=True):
         os.makedirs(os.path.dirname(copy), exist_ok=True)
@@ -65,7 +66,3 @@ def _fixed(pattern: str) -> str:
     parts = pattern.split("/")
     magic = next(at for at, part in enumerate(parts) if glob.has_magic(part))
     return "/".join(parts[:magic])
-
-
-def _one_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

@@ -1,0 +1,28 @@
+"""The first bytes that tell what a file without a telling name holds.
+
+gzip: RFC 1952. bzip2: its manual. Zstandard: RFC 8878. xz: https://tukaani.org/xz/xz-file-format.txt.
+Parquet: https://parquet.apache.org/docs/file-format/.
+"""
+
+from __future__ import annotations
+
+# Compressions of text: the first bytes, the name, and the usual ending.
+COMPRESSIONS = (
+    (b"\x1f\x8b\x08", "gzip", ".gz"),
+    (b"BZh", "bz2", ".bz2"),
+    (b"\x28\xb5\x2f\xfd", "zstd", ".zst"),
+    (b"\xfd7zXZ\x00", "xz", ".xz"),
+)
+PARQUET = b"PAR1"
+
+
+def compression_of(head: bytes) -> str | None:
+    """The name of the compression that the first bytes tell; None where they tell none."""
+    return next((name for magic, name, _ in COMPRESSIONS if head.startswith(magic)), None)
+
+
+def ending_of(head: bytes) -> str:
+    """The file ending that the first bytes call for; empty where they tell nothing."""
+    if head.startswith(PARQUET):
+        return ".parquet"
+    return next((ending for magic, _, ending in COMPRESSIONS if head.startswith(magic)), "")

@@ -1,0 +1,66 @@
+"""Paths in words and in order: how they are shown, sorted, told apart and said to be unreadable."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from tfrec_cli.errors import SourceError, did_you_mean, shorten
+
+
+def display(path: str) -> str:
+    """`path` as it can be shown anywhere: undecodable bytes and control characters escaped."""
+    if path.isascii():
+        return shorten(path, 4096)
+    return shorten(os.fsencode(path).decode("utf-8", "backslashreplace"), 4096)
+
+
+def byte_order(path: str) -> bytes:
+    """The sort key of paths, which does not depend on the locale."""
+    return os.fsencode(path)
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file or folder of this base name is passed over: `.cache`, `_SUCCESS`."""
+    return name.startswith((".", "_"))
+
+
+def some(paths: Iterable[str], limit: int = 3) -> str:
+    """The first base names of `paths`, for notices: `a.txt, b.txt, …`."""
+    names = list(dict.fromkeys(display(os.path.basename(p) or p) for p in paths))
+    return ", ".join(names[:limit]) + (", …" if len(names) > limit else "")
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 file`, `3 files`, `2 classes`."""
+    plural = noun + ("es" if noun.endswith(("s", "x")) else "s")
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def has_suffix(path: str, suffixes: Sequence[str]) -> bool:
+    """Whether `path` ends in one of `suffixes` (lower case) in any case of letters."""
+    return os.path.basename(path).lower().endswith(tuple(suffixes))
+
+
+def unreadable(path: str, error: OSError) -> SourceError:
+    """The error for a file or folder that the system refuses; a missing one gets a suggestion."""
+    if isinstance(error, FileNotFoundError):
+        return missing(path)
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return SourceError(f"{display(path)}: cannot be read ({reason}).")
+
+
+def missing(path: str) -> SourceError:
+    """The error for a file or folder that is not there, with the name of one like it."""
+    return SourceError(f"{display(path)}: no such file or folder.{_sibling(path)}")
+
+
+def _sibling(path: str) -> str:
+    folder, name = os.path.split(path.rstrip("/"))
+    while folder and not os.path.isdir(folder):
+        folder, name = os.path.split(folder)
+    try:
+        names = os.listdir(folder or ".")
+    except OSError:
+        return ""
+    return did_you_mean(display(name), [display(n) for n in names if not is_hidden(n)])
