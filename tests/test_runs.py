@@ -158,5 +158,13 @@ def test_the_budget_is_kept_whatever_the_jobs() -> None:
             assert budget.held == 0
 
 
+def test_more_jobs_do_not_cut_a_large_dataset_into_ever_smaller_reads() -> None:
+    for size in (2**30, 2**32, 2**34):
+        budget = plan_memory(2**27, 64, size)
+        reads = (size / budget.run) * (size / budget.segment)
+        assert reads < 201_000 or budget.workers == 2
+    assert plan_memory(2**32, 64, 2**30).workers == 64
+
+
 def test_where_runs_lie() -> None:
     assert run_path("/x", "7") == "/x/run-7.arrows"

@@ -39,6 +39,8 @@ from tfrec_cli.tasks import Piece, Work, part_of, read_piece
 
 # What a worker needs at least; more workers than the budget has room for would make tiny runs.
 LEAST_PER_WORKER = 16 * 2**20
+# Each run is read once a segment; more workers mean smaller and thus more of both.
+MOST_READS = 200_000
 MOST_PER_RUN = 256 * 2**20
 # Runs of data that fits in memory: large enough to sort well, small enough to keep all cores busy.
 RUN_IN_MEMORY = 16 * 2**20
@@ -65,6 +67,9 @@ def plan_memory(memory: int, jobs: int, size: float) -> Budget:
     records) and up to five times the segment it is merging.
     """
     workers = max(1, min(jobs, memory // LEAST_PER_WORKER))
+    if size > memory:
+        # With `run` and `segment` as below there are 20 * (workers * size / memory)**2 reads.
+        workers = min(workers, max(2, int((MOST_READS / 20) ** 0.5 * memory / size)))
     run = max(1, min(MOST_PER_RUN, memory // (4 * workers)))
     segment = max(1, min(MOST_PER_RUN, memory // (5 * workers)))
     if size > memory:

@@ -14,7 +14,7 @@ from tfrec_cli.shuffle.runs import Run, run_path, write_run
 from tfrec_cli.shuffle.segments import sorted_rows
 
 # The most entries that the indexes of all runs of one level may have together.
-MOST_ENTRIES = 500_000
+MOST_ENTRIES = 1_000_000
 
 
 def merge_segment(runs: Sequence[Run], segment: int) -> pa.RecordBatch | None:
