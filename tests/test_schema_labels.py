@@ -45,6 +45,9 @@ def test_label_files(tmp_path: Path) -> None:
     assert read_label_file(label_file(tmp_path, b"dog\r\ncat \n\n \n")) == ("dog", "cat ")
     assert read_label_file(label_file(tmp_path, b"\xef\xbb\xbfdog\ncat")) == ("dog", "cat")
     assert read_label_file(label_file(tmp_path, b"0:dog\n1:cat\n")) == ("dog", "cat")
+    # To the letter, blanks and further colons included, as without numbers.
+    assert read_label_file(label_file(tmp_path, b"0: dog\n1:a:b \n")) == (" dog", "a:b ")
+    assert read_label_file(label_file(tmp_path, b" dog\na:b \n")) == (" dog", "a:b ")
     assert read_label_file(label_file(tmp_path, b"1:dog\n2:cat\n")) == ("1:dog", "2:cat")
 
 

@@ -110,6 +110,12 @@ def shorten(text: str, limit: int = 80) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 file`, `3 files`, `2 classes`."""
+    plural = noun + ("es" if noun.endswith(("s", "x")) else "s")
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
 def first_line(error: BaseException) -> str:
     """The first line of what an error says, without the full stop; its kind where it says nothing.
 

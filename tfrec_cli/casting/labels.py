@@ -14,7 +14,7 @@ from tfrec_cli.casting.arrays import fill, is_text, valid
 from tfrec_cli.casting.literals import leaf_of
 from tfrec_cli.casting.values import SKIP, CastFault, Values, convert
 from tfrec_cli.casting.words import as_text
-from tfrec_cli.errors import did_you_mean
+from tfrec_cli.errors import counted, did_you_mean
 from tfrec_cli.schema.binding import BoundFeature
 from tfrec_cli.schema.grammar import null_declared
 
@@ -60,6 +60,6 @@ def _unknown(
         if text not in hints:
             advice = f"Add it to the labels of {feature.key}, set `unknown` there, {SKIP}"
             hints[text] = did_you_mean(text, names).lstrip() or advice
-        reason = f"is not among the {len(names)} labels of {feature.key}"
+        reason = f"is not among the {counted(len(names), 'label')} of {feature.key}"
         faults.append(CastFault(row, column, text, reason, hints[text]))
     return tuple(faults)

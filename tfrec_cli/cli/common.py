@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tfrec_cli import __version__
-from tfrec_cli.errors import UsageError
+from tfrec_cli.errors import UsageError, counted
 
 if TYPE_CHECKING:
     _ParamType = click.ParamType[Any]
@@ -93,13 +93,16 @@ def parse_source_options(pairs: Sequence[str]) -> dict[str, str]:
 
 def human_size(size: float) -> str:
     """Bytes as `12.3 MB` (powers of 1000)."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+    if round(size) < 1000:
+        return f"{size:.0f} bytes"
+    for unit in ("kB", "MB", "GB"):
         size /= 1000
-    return f"{size:.1f} TB"
+        # What rounding makes a thousand is one of the next unit.
+        if round(size, 1) < 1000:
+            return f"{size:.1f} {unit}"
+    return f"{size / 1000:.1f} TB"
 
 
 def plural(count: int, noun: str) -> str:
     """`1 shard`, `2,000 shards`."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+    return counted(count, noun)

@@ -1,9 +1,9 @@
 """Label lists: class names and the numbers they are written as.
 
 A label file holds one name a line, the first line being class 0, or the `first_label` that the
-schema says. Lines `0:name`, `1:name`, … in
-that order are taken as numbered, as older TensorFlow tools write them. Blank lines at the end are
-nothing. Names are kept to the letter: no trimming, no change of case.
+schema says. Where all lines are `0:name`, `1:name`, … in that order, as older TensorFlow tools
+write them, the names are what stands after the first colons. Blank lines at the end are nothing.
+Names are kept to the letter: no trimming, no change of case.
 """
 
 from __future__ import annotations
@@ -16,7 +16,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tfrec_cli.errors import CellError, Location, Reject, SchemaError, did_you_mean, shorten
+from tfrec_cli.errors import (
+    CellError,
+    Location,
+    Reject,
+    SchemaError,
+    counted,
+    did_you_mean,
+    shorten,
+)
 from tfrec_cli.schema.arrowtypes import unwrapped
 from tfrec_cli.schema.grammar import TextRules, null_declared, null_missing
 
@@ -73,7 +81,7 @@ def read_label_file(path: str | Path) -> tuple[str, ...]:
 def _unnumbered(lines: Sequence[str]) -> tuple[str, ...]:
     pairs = [line.partition(":") for line in lines]
     numbered = all(p[0] == str(i) and p[1] and p[2].strip() for i, p in enumerate(pairs))
-    return tuple(p[2].strip() if numbered else line for p, line in zip(pairs, lines, strict=True))
+    return tuple(p[2] if numbered else line for p, line in zip(pairs, lines, strict=True))
 
 
 def _check_lines(path: str | Path, names: Sequence[str]) -> None:
@@ -178,9 +186,7 @@ def unknown_labels_error(
     unknown: those values and how many rows hold each. first: the first such cell in source order.
     """
     where, value = first
-    found = [
-        f'"{shorten(text)}" ({count} row{"s"[: count != 1]})' for text, count in unknown.items()
-    ]
+    found = [f'"{shorten(text)}" ({counted(count, "row")})' for text, count in unknown.items()]
     reason = (
         f"is not a label. Unknown values: {_listed(found)}; "
         f"the labels are {_listed([shorten(name) for name in labels])}"

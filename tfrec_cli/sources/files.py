@@ -22,10 +22,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tfrec_cli.errors import SourceError
+from tfrec_cli.errors import SourceError, counted
 from tfrec_cli.sources.paths import (
     byte_order,
-    counted,
     display,
     has_suffix,
     is_hidden,

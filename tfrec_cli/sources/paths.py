@@ -31,12 +31,6 @@ def some(paths: Iterable[str], limit: int = 3) -> str:
     return ", ".join(names[:limit]) + (", …" if len(names) > limit else "")
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 file`, `3 files`, `2 classes`."""
-    plural = noun + ("es" if noun.endswith(("s", "x")) else "s")
-    return f"{number:,} {noun if number == 1 else plural}"
-
-
 def has_suffix(path: str, suffixes: Sequence[str]) -> bool:
     """Whether `path` ends in one of `suffixes` (lower case) in any case of letters."""
     return os.path.basename(path).lower().endswith(tuple(suffixes))

@@ -7,9 +7,9 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tfrec_cli.errors import SourceError
+from tfrec_cli.errors import SourceError, counted
 from tfrec_cli.sources.base import Fingerprint
-from tfrec_cli.sources.paths import byte_order, counted, display, is_hidden, some, unreadable
+from tfrec_cli.sources.paths import byte_order, display, is_hidden, some, unreadable
 
 
 @dataclass(frozen=True, slots=True)
