@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, Literal
 
-import crc32c
-
+from tfrec_cli._kernel import crc32c
 from tfrec_cli.errors import DamageError
 
 Container = Literal["none", "gzip", "zlib"]
@@ -48,7 +47,7 @@ def mask(crc: int) -> int:
 def frame(data: bytes) -> bytes:
     """One framed record that holds `data`."""
     length = _LENGTH.pack(len(data))
-    check, data_check = mask(crc32c.crc32c(length)), mask(crc32c.crc32c(data))
+    check, data_check = mask(crc32c(length)), mask(crc32c(data))
     return b"".join((length, _CRC.pack(check), data, _CRC.pack(data_check)))
 
 
@@ -92,7 +91,7 @@ def read_records(path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 def _header_fits(head: bytes) -> bool:
     check: int = _CRC.unpack_from(head, 8)[0]
-    return check == mask(crc32c.crc32c(head[:8]))
+    return check == mask(crc32c(head[:8]))
 
 
 class _Reader:
@@ -118,7 +117,7 @@ class _Reader:
             text = f"{len(body)} of its {length + FOOTER} bytes are there"
             raise self.damage("truncated", text)
         data = body[:length]
-        if _CRC.unpack_from(body, length)[0] != mask(crc32c.crc32c(data)):
+        if _CRC.unpack_from(body, length)[0] != mask(crc32c(data)):
             raise self.damage(
                 "data checksum", f"its {length} bytes are not those that were written"
             )

@@ -148,8 +148,8 @@ class _Surveyor:
 class _Learner:
     """Classifies the cells of one file, the source's file `number`.
 
-    texts: columns whose first block was text and nothing else. The rest of such a column can
-    change nothing but the count of its nulls, so its cells are not looked at.
+    texts: columns that are text by their first block. The rest of such a column can change
+    nothing but the count of its nulls, so its cells are not looked at.
     """
 
     layout: Layout
@@ -183,9 +183,13 @@ class _Learner:
 
 
 def _is_text(facts: KindFacts, enough: int = 1000) -> bool:
-    """Whether a column's first block leaves no doubt, and no number to wonder about."""
+    """Whether a column's first block leaves no doubt: it holds texts alone, or numbers too, so that
+    the first text is what keeps the column from being one of numbers, whatever follows.
+    """
     texts = facts.counts[Meaning.TEXT]
-    return texts >= enough and texts + facts.counts[Meaning.NULL] == facts.cells
+    numbers = sum(facts.counts[m] for m in (Meaning.INTEGER, Meaning.FLOAT, Meaning.SPECIAL))
+    alone = texts + facts.counts[Meaning.NULL] == facts.cells
+    return texts >= enough and (alone or numbers > 0)
 
 
 def place(facts: KindFacts, paths: Sequence[str]) -> str:
