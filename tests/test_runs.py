@@ -11,8 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tfrec_cli
+from tfrec_cli.conversion import prepare
+from tfrec_cli.dataset.naming import parse_dest
 from tfrec_cli.errors import DatasetError
-from tfrec_cli.ordering import plan_memory
+from tfrec_cli.options import ConvertOptions
+from tfrec_cli.ordering import MapWork, cut_piece, make_run, plan_memory, plan_segments
+from tfrec_cli.progress import SILENT
 from tfrec_cli.shuffle.merge import RunStack, encoded, merge_segment, records_of
 from tfrec_cli.shuffle.runs import Room, Run, hold_run, run_path, run_schema, spill_run
 from tfrec_cli.shuffle.segments import Segments, sorted_rows
@@ -164,6 +169,32 @@ def test_more_jobs_do_not_cut_a_large_dataset_into_ever_smaller_reads() -> None:
         reads = (size / budget.run) * (size / budget.segment)
         assert reads < 201_000 or budget.workers == 2
     assert plan_memory(2**32, 64, 2**30).workers == 64
+
+
+def test_map_tasks_travel_and_may_run_twice(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "a.csv").write_text("n,c\n" + "".join(f"{n},{n % 3}\n" for n in range(400)))
+    options = ConvertOptions(
+        (str(tmp_path / "a.csv"),), str(tmp_path / "out"), shuffle=True, stratify="c",
+        split="a=0.5,b=0.5", shards=1,
+    )  # fmt: skip
+    run = prepare(parse_dest(options.dest), options, SILENT)
+    segments = plan_segments(run.plan, 4000, None)
+    shared = MapWork(run.work, segments, str(tmp_path / "runs"), 3000, run.plan.mean_size)
+    found = []
+    for copy in (shared, pickle.loads(pickle.dumps(shared)), shared):
+        pieces = pickle.loads(pickle.dumps(run.plan.pieces))
+        receipts = [make_run(copy, Room(0), part) for p in pieces for part in cut_piece(copy, p)]
+        assert len(receipts) > 5
+        assert sum(receipt.rows for receipt in receipts) == 400
+        assert len(list((tmp_path / "runs").iterdir())) == len(receipts)
+        found.append(merged([receipt.run for receipt in receipts], segments))
+    assert found[0] == found[1] == found[2]
+    tfrec_cli.convert(
+        options.sources, options.dest, shuffle=True, stratify="c", split=options.split
+    )
+    written = [p.read_bytes() for p in sorted((tmp_path / "out").glob("*.tfrecord-*"))]
+    assert b"".join(found[0]) == b"".join(written)
 
 
 def test_where_runs_lie() -> None:

@@ -77,11 +77,18 @@ def plan_memory(memory: int, jobs: int, size: float) -> Budget:
     return Budget(workers, min(run, RUN_IN_MEMORY), min(segment, RUN_IN_MEMORY), memory)
 
 
+def ordered_bytes(plan: Plan) -> float:
+    """The size of all records with what stands beside each in a run: its key, and where it ends."""
+    key = 8.0 if plan.sample is None else 8 + sum(map(len, plan.sample)) / max(1, len(plan.sample))
+    return plan.records * (plan.mean_size + key + 8)
+
+
 @dataclass(frozen=True, slots=True)
 class MapWork:
     """What the map tasks of a run share.
 
-    folder: where runs are spilled. run: the bytes of one. record: the mean bytes of a record.
+    folder: where runs are spilled. run: the bytes of one. record: the mean bytes of a record, with
+    its key.
     """
 
     work: Work
@@ -117,7 +124,8 @@ def plan_segments(plan: Plan, segment: int, sample: tuple[bytes, ...] | None) ->
     if sample == ():
         return Segments((1,) * len(plan.splits), sample)
     most = max(1, MOST_ENTRIES // len(plan.splits))
-    sizes = (split.records * plan.mean_size for split in plan.splits)
+    record = ordered_bytes(plan) / plan.records
+    sizes = (split.records * record for split in plan.splits)
     counts = (max(1, min(split.records, most, round(size / segment + 0.5)))
               for split, size in zip(plan.splits, sizes, strict=True))  # fmt: skip
     return Segments(tuple(counts), sample)
@@ -206,10 +214,10 @@ class Ordered:
     """
 
     def __init__(self, work: Work, plan: Plan, options: ConvertOptions, folder: str) -> None:
-        size = plan.records * plan.mean_size
-        self._budget = plan_memory(options.memory, options.jobs, size)
+        self._budget = plan_memory(options.memory, options.jobs, ordered_bytes(plan))
         self._segments = plan_segments(plan, self._budget.segment, plan.sample)
-        self._shared = MapWork(work, self._segments, folder, self._budget.run, plan.mean_size)
+        record = ordered_bytes(plan) / plan.records
+        self._shared = MapWork(work, self._segments, folder, self._budget.run, record)
         self._pieces = plan.pieces
         self._runs: list[Run] = []
 
@@ -264,17 +272,17 @@ def check_space(options: ConvertOptions, spill: str, dest: Path | None, plan: Pl
     spill: the folder of the runs. dest: a folder on the dataset's disk; None where it needs none,
     or where compression makes its size unknown.
     """
-    need = round(plan.records * plan.mean_size * 1.02) + 2**20
-    runs, free = need, shutil.disk_usage(spill).free
-    if dest is not None and os.stat(dest).st_dev == os.stat(spill).st_dev:
-        need += runs
-    if need <= free:
+    runs, dataset = 1.02 * ordered_bytes(plan) + 2**20, plan.records * plan.mean_size
+    if dest is None or os.stat(dest).st_dev != os.stat(spill).st_dev:
+        dataset = 0
+    free = shutil.disk_usage(spill).free
+    if runs + dataset <= free:
         return
-    both = f" and {_gigabytes(need - runs)} for the dataset" if need > runs else ""
+    both = f" and {_gigabytes(dataset)} for the dataset" if dataset else ""
     raise DatasetError(
         f"{options.temp_dir or os.path.dirname(spill)}: {_gigabytes(runs)} are needed for sorted "
         f"records{both}, but {_gigabytes(free)} are free. Name a folder on another disk by "
-        f"--temp-dir, or let the records fit in memory: --memory {-(-runs // 2**20)}MiB."
+        f"--temp-dir, or let the records fit in memory: --memory {int(runs / 2**20) + 1}MiB."
     )
 
 

@@ -35,6 +35,7 @@ from tfrec_cli.tasks import Piece, Work, limited_pieces, read_piece
 MOST_CLASSES = 100_000
 # Sort keys taken from all rows, at the same distance, to cut the range of keys evenly.
 SAMPLED_KEYS = 2**15
+LONGEST_KEY = 256
 _ROWS_AT_ONCE = 2**18
 
 
@@ -182,7 +183,7 @@ class _Scanner:
             part = replace(part, digests=by_keys.digests(batch, looking.columns)[0][kept])
         if order is not None and order.kind == "sort" and seen.keys is not None:
             keys = seen.keys.take(from_numpy(kept[(start + kept) % self.step == 0]))
-            part = replace(part, sample=tuple(keys.to_pylist()))
+            part = replace(part, sample=tuple(key[:LONGEST_KEY] for key in keys.to_pylist()))
         return part
 
 
