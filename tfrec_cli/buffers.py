@@ -77,6 +77,12 @@ def from_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     return _joined(parts, kind, nulls)
 
 
+def rows_without_columns(count: int) -> pa.RecordBatch:
+    """A batch of `count` rows and no columns."""
+    rows = pa.Array.from_buffers(pa.struct([]), count, [None])
+    return pa.RecordBatch.from_struct_array(rows)
+
+
 def scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
     """One Python value, of a `kind` that `from_values` takes, as a scalar; None of any kind."""
     return pa.nulls(1, kind)[0] if value is None else from_values([value], kind)[0]

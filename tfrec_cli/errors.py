@@ -15,7 +15,7 @@ A message says where, what was found, what was expected, and what to do, in one 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -70,6 +70,21 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True)
+class Fault:
+    """A row of a batch that cannot become a record: `row` is its position in the batch, from 0.
+
+    column, value, reason, hint: as in Reject. Whoever finds it keeps the row in place, with any
+    values; whoever has the batch in hand drops it or fails.
+    """
+
+    row: int
+    column: str | None
+    value: str | None
+    reason: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Reject:
     """One row that cannot become a record, and why.
 
@@ -114,6 +129,12 @@ def counted(number: int, noun: str) -> str:
     """`1 file`, `3 files`, `2 classes`."""
     plural = noun + ("es" if noun.endswith(("s", "x")) else "s")
     return f"{number:,} {noun if number == 1 else plural}"
+
+
+def listed(items: Sequence[str], most: int) -> str:
+    """`a, b, c and 4 more`: the first of `items`, `most` at most."""
+    more = len(items) - most
+    return ", ".join(items[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def first_line(error: BaseException) -> str:

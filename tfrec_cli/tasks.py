@@ -148,8 +148,8 @@ def cast_batch(work: Work, batch: SourceBatch) -> Found:
     first: dict[int, Fault] = {}
     plain = {_loaded_name(f): f.columns[0] for f in work.features if f.load}
     casting = (
-        Fault(f.row, plain.get(f.column or "", f.column), f.value, f.reason, f.hint)
-        for f in result.faults
+        replace(fault, column=plain.get(fault.column or "", fault.column))
+        for fault in result.faults
     )
     oversized = oversized_rows(result.columns, RECORD_LIMIT).tolist()
     for fault in chain(batch.faults, loading, casting, map(too_large, oversized)):

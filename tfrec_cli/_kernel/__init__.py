@@ -25,9 +25,9 @@ from tfrec_cli._kernel.model import (
     FeatureColumn,
     RecordSizeError,
     Scan,
-    is_list,
 )
 from tfrec_cli.errors import TfrecError, UsageError
+from tfrec_cli.kinds import is_viewless_list
 from tfrec_cli.stages import timed
 
 __all__ = [
@@ -198,11 +198,15 @@ def _check(columns: Sequence[FeatureColumn]) -> None:
 
 def _check_type(column: FeatureColumn) -> None:
     kind = column.array.type
-    item = kind.value_type if is_list(kind) else kind
+    item = kind.value_type if is_viewless_list(kind) else kind
     known = (pa.int64(), pa.float32(), pa.binary(), pa.large_binary())
     if item not in known:
         raise TypeError(f"{column.key}: {kind} is none of the kernel's types")
-    if is_list(kind) and column.array.values.null_count and column.array.flatten().null_count:
+    if (
+        is_viewless_list(kind)
+        and column.array.values.null_count
+        and column.array.flatten().null_count
+    ):
         raise ValueError(f"{column.key}: a null inside a list")
 
 

@@ -17,9 +17,9 @@ from tfrec_cli._kernel.model import (
     ExampleSurvey,
     FeatureColumn,
     Scan,
-    is_list,
 )
 from tfrec_cli.buffers import from_numpy, is_valid
+from tfrec_cli.kinds import is_viewless_list
 
 _MANY_COLUMNS = 16
 _SMALL_BYTES = 64
@@ -117,7 +117,8 @@ def _is_scattered(columns: Sequence[FeatureColumn]) -> bool:
     Reading small values here and there in many columns costs a page look-up for each of them.
     """
     return len(columns) >= _MANY_COLUMNS and not any(
-        is_list(c.array.type) or c.array.nbytes > _SMALL_BYTES * len(c.array) for c in columns
+        is_viewless_list(c.array.type) or c.array.nbytes > _SMALL_BYTES * len(c.array)
+        for c in columns
     )
 
 

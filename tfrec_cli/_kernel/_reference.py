@@ -32,8 +32,8 @@ from tfrec_cli._kernel.model import (
     FeatureColumn,
     RecordSizeError,
     Scan,
-    is_list,
 )
+from tfrec_cli.kinds import is_viewless_list
 
 _BATCH_ROWS = 1024
 _MASK_DELTA = 0xA282EAD8
@@ -155,7 +155,7 @@ def _append_feature(
     """Append to each record's pieces the column's feature, where it has one."""
     new = _messages()["Features"]
     kind, values = _values(column.array, rows)
-    listed = is_list(column.array.type)
+    listed = is_viewless_list(column.array.type)
     for piece, value in zip(pieces, values, strict=True):
         if value is None:
             continue
@@ -168,7 +168,7 @@ def _append_feature(
 
 def _values(array: pa.Array, rows: range | np.ndarray) -> tuple[str, list[Any]]:
     """The kind of list `array` becomes, and its values at `rows` as Python objects."""
-    item = array.type.value_type if is_list(array.type) else array.type
+    item = array.type.value_type if is_viewless_list(array.type) else array.type
     if pa.types.is_int64(item):
         kind, plain = "int64_list", pa.int64()
     elif pa.types.is_float32(item):
@@ -176,14 +176,14 @@ def _values(array: pa.Array, rows: range | np.ndarray) -> tuple[str, list[Any]]:
     else:
         # Large offsets: a selection may be bigger than what it is selected from.
         kind, plain = "bytes_list", pa.large_binary()
-    array = array.cast(pa.large_list(plain) if is_list(array.type) else plain)
+    array = array.cast(pa.large_list(plain) if is_viewless_list(array.type) else plain)
     chosen = array.take(pa.array(np.asarray(rows, np.int64)))
     return kind, _float_bits(chosen) if kind == "float_list" else chosen.to_pylist()
 
 
 def _float_bits(array: pa.Array) -> list[Any]:
     """The bit patterns of float32 values: a Python float would alter signalling NaNs."""
-    if not is_list(array.type):
+    if not is_viewless_list(array.type):
         return list(array.view(pa.uint32()).to_pylist())
     bits = array.values.view(pa.uint32())
     return list(

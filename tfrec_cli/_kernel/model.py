@@ -31,13 +31,6 @@ class RecordSizeError(TfrecError):
         )
 
 
-def is_list(kind: pa.DataType) -> bool:
-    """Whether `kind` is a list type of a form that the kernel takes."""
-    return bool(
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class FeatureColumn:
     """One feature of a run of records.

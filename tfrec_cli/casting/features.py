@@ -16,7 +16,8 @@ from tfrec_cli.casting.arrays import Mask, Nested, fill, follow, is_list, is_tex
 from tfrec_cli.casting.labels import look_up
 from tfrec_cli.casting.lists import Built, build, constant, missing
 from tfrec_cli.casting.literals import leaf_of
-from tfrec_cli.casting.values import FEATURE_TYPES, SKIP, CastFault, Values, convert
+from tfrec_cli.casting.values import FEATURE_TYPES, SKIP, Values, convert
+from tfrec_cli.errors import Fault
 from tfrec_cli.schema.binding import BoundFeature
 from tfrec_cli.schema.grammar import TextRules, null_missing
 from tfrec_cli.stages import timed
@@ -33,14 +34,14 @@ class Cast:
     """
 
     columns: tuple[FeatureColumn, ...]
-    faults: tuple[CastFault, ...]
+    faults: tuple[Fault, ...]
 
 
 @timed("cast", lambda found: sum(column.array.nbytes for column in found.columns))
 def cast(batch: pa.RecordBatch, features: Sequence[BoundFeature]) -> Cast:
     """Make the columns of `features` from a batch that holds all columns they name."""
     columns: list[FeatureColumn] = []
-    faults: dict[int, CastFault] = {}
+    faults: dict[int, Fault] = {}
     for feature in features:
         built = _feature(batch, feature)
         columns += built.columns
@@ -95,15 +96,13 @@ def _shown(feature: BoundFeature) -> str:
 
 def _absent(
     result: pa.Array, feature: BoundFeature, left_out: npt.NDArray[np.int64] = _NOWHERE
-) -> tuple[CastFault, ...]:
+) -> tuple[Fault, ...]:
     """Faults for rows without a value; those at fault for other reasons are named before."""
     if feature.missing.action != "error" or not result.null_count:
         return ()
     key, places = feature.key, np.setdiff1d(np.flatnonzero(~valid(result)), left_out)
     hint = f"Set `missing: omit` or `missing: {{default: …}}` for {key} in the schema, {SKIP}"
-    return tuple(
-        CastFault(row, _shown(feature), None, "has no value", hint) for row in places.tolist()
-    )
+    return tuple(Fault(row, _shown(feature), None, "has no value", hint) for row in places.tolist())
 
 
 def _list(array: pa.Array, feature: BoundFeature) -> Built:
@@ -129,7 +128,7 @@ def _again(nested: Nested, leaf: pa.Array) -> Nested:
     return replace(nested, valid=has, offsets=(bounds,), leaf=leaf.drop_null())
 
 
-def _at_rows(faults: tuple[CastFault, ...], nested: Nested) -> tuple[CastFault, ...]:
+def _at_rows(faults: tuple[Fault, ...], nested: Nested) -> tuple[Fault, ...]:
     if not faults:
         return ()
     rows = nested.rows_of(np.array([fault.row for fault in faults])).tolist()
@@ -155,7 +154,7 @@ def _vector(batch: pa.RecordBatch, feature: BoundFeature) -> Built:
     item.
     """
     parts: list[pa.Array] = []
-    faults: list[CastFault] = []
+    faults: list[Fault] = []
     for name in feature.columns:
         array = follow(_column(batch, name), feature.path)
         values = _one_of(array, feature, name)
@@ -181,7 +180,7 @@ def _one_of(array: pa.Array, feature: BoundFeature, name: str) -> Values:
     hint = "Give each list a feature of its own."
     places = np.flatnonzero(valid(array)).tolist()
     nulls = pa.nulls(len(array), FEATURE_TYPES[feature.type])
-    return Values(nulls, tuple(CastFault(row, name, None, reason, hint) for row in places))
+    return Values(nulls, tuple(Fault(row, name, None, reason, hint) for row in places))
 
 
 def _side_by_side(parts: list[pa.Array], rows: int, feature: BoundFeature) -> Nested:

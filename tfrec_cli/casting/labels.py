@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from tfrec_cli.buffers import from_numpy, from_values, scalar
 from tfrec_cli.casting.arrays import fill, is_text, valid
 from tfrec_cli.casting.literals import leaf_of
-from tfrec_cli.casting.values import SKIP, CastFault, Values, convert
+from tfrec_cli.casting.values import SKIP, Values, convert
 from tfrec_cli.casting.words import as_text
-from tfrec_cli.errors import counted, did_you_mean
+from tfrec_cli.errors import Fault, counted, did_you_mean
 from tfrec_cli.schema.binding import BoundFeature
 from tfrec_cli.schema.grammar import null_declared
 
@@ -52,7 +52,7 @@ def _numbered(places: pa.Array, feature: BoundFeature) -> pa.Array:
 
 def _unknown(
     texts: pa.Array, places: Any, feature: BoundFeature, column: str | None
-) -> tuple[CastFault, ...]:
+) -> tuple[Fault, ...]:
     names = feature.labels or ()
     hints: dict[str, str] = {}
     faults = []
@@ -61,5 +61,5 @@ def _unknown(
             advice = f"Add it to the labels of {feature.key}, set `unknown` there, {SKIP}"
             hints[text] = did_you_mean(text, names).lstrip() or advice
         reason = f"is not among the {counted(len(names), 'label')} of {feature.key}"
-        faults.append(CastFault(row, column, text, reason, hints[text]))
+        faults.append(Fault(row, column, text, reason, hints[text]))
     return tuple(faults)

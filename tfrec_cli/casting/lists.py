@@ -14,7 +14,8 @@ from tfrec_cli._kernel.model import FeatureColumn
 from tfrec_cli.buffers import from_numpy
 from tfrec_cli.casting.arrays import Mask, Nested, Offsets, composed, fill, listed, spread, valid
 from tfrec_cli.casting.literals import leaf_of, nested_of
-from tfrec_cli.casting.values import SKIP, CastFault
+from tfrec_cli.casting.values import SKIP
+from tfrec_cli.errors import Fault
 from tfrec_cli.schema.binding import BoundFeature
 
 
@@ -25,7 +26,7 @@ class Built:
     """
 
     columns: tuple[FeatureColumn, ...]
-    faults: tuple[CastFault, ...] = ()
+    faults: tuple[Fault, ...] = ()
 
 
 def build(nested: Nested, feature: BoundFeature, column_at: Callable[[int], str | None]) -> Built:
@@ -67,18 +68,18 @@ def constant(feature: BoundFeature, rows: int) -> tuple[FeatureColumn, ...]:
 
 def _null_items(
     nested: Nested, feature: BoundFeature, column_at: Callable[[int], str | None]
-) -> list[CastFault]:
+) -> list[Fault]:
     if feature.null_item.action == "omit":
         return []
     hint = f"Set `null_item` for {feature.key} in the schema, {SKIP}"
     reason = "holds a null among its items"
-    faults = [CastFault(int(row), column_at(-1), None, reason, hint) for row in nested.holes]
+    faults = [Fault(int(row), column_at(-1), None, reason, hint) for row in nested.holes]
     if feature.null_item.action == "error" and nested.leaf.null_count:
         places = np.flatnonzero(~valid(nested.leaf))
         rows = nested.rows_of(places)
         rows, first = np.unique(rows, return_index=True)
         named = zip(rows.tolist(), places[first].tolist(), strict=True)
-        faults += [CastFault(row, column_at(at), None, reason, hint) for row, at in named]
+        faults += [Fault(row, column_at(at), None, reason, hint) for row, at in named]
     return faults
 
 
@@ -90,18 +91,18 @@ def _without_nulls(nested: Nested, feature: BoundFeature) -> Nested:
     return nested.keep(valid(nested.leaf))
 
 
-def _wrong_shapes(nested: Nested, feature: BoundFeature, column: str | None) -> list[CastFault]:
+def _wrong_shapes(nested: Nested, feature: BoundFeature, column: str | None) -> list[Fault]:
     shape = feature.shape or ()
     size, counts = math.prod(shape), np.diff(nested.bounds)
     spelled = f"shape [{', '.join(map(str, shape))}]"
     hint = f"Mend the list, give {feature.key} its shape in the schema or none, {SKIP}"
     faults = [
-        CastFault(row, column, None, f"has {counts[row]} values, not the {size} of {spelled}", hint)
+        Fault(row, column, None, f"has {counts[row]} values, not the {size} of {spelled}", hint)
         for row in np.flatnonzero(nested.valid & (counts != size)).tolist()
     ]
     uneven = _uneven(nested, shape)
     reason = f"holds lists of other lengths than {spelled}"
-    return faults + [CastFault(row, column, None, reason, hint) for row in uneven.tolist()]
+    return faults + [Fault(row, column, None, reason, hint) for row in uneven.tolist()]
 
 
 def _uneven(nested: Nested, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:

@@ -14,25 +14,12 @@ import pyarrow.compute as pc
 from tfrec_cli.buffers import from_numpy, scalar, to_numpy
 from tfrec_cli.casting.arrays import is_binary, is_text, valid
 from tfrec_cli.casting.words import as_text, in_own_unit, is_time, out_of_years
+from tfrec_cli.errors import Fault
 from tfrec_cli.schema.binding import BoundFeature, FeatureType
 from tfrec_cli.schema.grammar import Parsed, TextRules, null_declared, parse_float, parse_int64
 
 FEATURE_TYPES = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.binary()}
 SKIP = "or use --on-error skip."
-
-
-@dataclass(frozen=True, slots=True)
-class CastFault:
-    """A row that cannot become a record: `row` is its position in the batch, from 0.
-
-    column: of the source. value: the offending value as text, None where there is none.
-    """
-
-    row: int
-    column: str | None
-    value: str | None
-    reason: str
-    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +30,7 @@ class Values:
     """
 
     array: pa.Array
-    faults: tuple[CastFault, ...] = ()
+    faults: tuple[Fault, ...] = ()
     left_out: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
 
@@ -67,11 +54,11 @@ class _Asked:
     feature: BoundFeature
     column: str | None
 
-    def faults(self, positions: Any, reason: str, hint: str) -> tuple[CastFault, ...]:
+    def faults(self, positions: Any, reason: str, hint: str) -> tuple[Fault, ...]:
         """A fault for each position, with the value that stands there."""
         found = as_text(self.array.take(from_numpy(positions.astype(np.int64)))).to_pylist()
         at = zip(positions.tolist(), found, strict=True)
-        return tuple(CastFault(row, self.column, value, reason, hint) for row, value in at)
+        return tuple(Fault(row, self.column, value, reason, hint) for row, value in at)
 
     def ask(self, kind: str) -> str:
         """The hint to make the feature of another type."""
@@ -82,7 +69,7 @@ def _article(kind: str) -> str:
     return {"int64": "an ", "float": "a ", "bytes": ""}[kind]
 
 
-def _sorted(*groups: Iterable[CastFault]) -> tuple[CastFault, ...]:
+def _sorted(*groups: Iterable[Fault]) -> tuple[Fault, ...]:
     return tuple(sorted((f for group in groups for f in group), key=lambda fault: fault.row))
 
 
@@ -230,7 +217,7 @@ def _to_bytes(asked: _Asked) -> Values:
     if pa.types.is_large_string(kind):
         return Values(pc.cast(array, pa.large_binary()))
     texts = array if is_text(kind) else as_text(array)
-    faults: tuple[CastFault, ...] = ()
+    faults: tuple[Fault, ...] = ()
     if pa.types.is_timestamp(kind):
         far = out_of_years(texts)
         if len(far):

@@ -17,7 +17,7 @@ from tfrec_cli._kernel import crc32c
 from tfrec_cli.dataset.failures import writing
 from tfrec_cli.dataset.manifest import MANIFEST, Manifest, read_manifest
 from tfrec_cli.dataset.naming import Dest
-from tfrec_cli.errors import DamageError, DatasetError, shorten
+from tfrec_cli.errors import DamageError, DatasetError, listed, shorten
 
 INSIDE = re.compile(r"\.tfrec-([0-9a-f]{8}|lock)")
 """What a run that stages inside DEST calls its own."""
@@ -157,5 +157,4 @@ def _refuse_holding(dest: Dest, sources: Iterable[Any]) -> None:
 
 
 def _some(names: tuple[str, ...]) -> str:
-    shown = ", ".join(shorten(name) for name in names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
+    return listed([shorten(name) for name in names], 3)

@@ -25,6 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tfrec_cli.kinds import is_list, is_packed
 from tfrec_cli.schema.binding import FeatureType
 
 DEFAULT_TYPES: dict[str, FeatureType] = {
@@ -77,7 +78,7 @@ def anatomy(kind: pa.DataType) -> Anatomy:
     tensor = _tensor_shape(kind)
     sizes: list[int | None] = []
     kind = unwrapped(kind)
-    while _is_list(kind):
+    while is_list(kind):
         sizes.append((kind.list_size or None) if pa.types.is_fixed_size_list(kind) else None)
         kind = unwrapped(kind.value_type)
     fixed = tuple(size for size in sizes if size is not None)
@@ -90,7 +91,7 @@ def unwrapped(kind: pa.DataType) -> pa.DataType:
     while True:
         if isinstance(kind, pa.BaseExtensionType):
             kind = kind.storage_type
-        elif pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        elif is_packed(kind):
             kind = kind.value_type
         else:
             return kind
@@ -100,12 +101,6 @@ def _tensor_shape(kind: pa.DataType) -> tuple[int, ...] | None:
     if isinstance(kind, pa.FixedShapeTensorType) and math.prod(kind.shape) > 0:
         return tuple(kind.shape) or None
     return None
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    checks = ("is_list", "is_large_list", "is_fixed_size_list", "is_list_view")
-    is_large_view = pa.types.is_large_list_view
-    return any(getattr(pa.types, check)(kind) for check in checks) or is_large_view(kind)
 
 
 _FAMILIES = {
@@ -142,7 +137,7 @@ def spell_type(kind: pa.DataType) -> str:
         return f"dictionary<{spell_type(kind.value_type)}>"
     if pa.types.is_fixed_size_list(kind):
         return f"fixed_size_list<{spell_type(kind.value_type)}, {kind.list_size}>"
-    if _is_list(kind):
+    if is_list(kind):
         large = pa.types.is_large_list(kind) or pa.types.is_large_list_view(kind)
         return f"{'large_' if large else ''}list<{spell_type(kind.value_type)}>"
     return str(kind)

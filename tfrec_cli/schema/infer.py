@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from tfrec_cli.errors import SchemaError, shorten
+from tfrec_cli.errors import SchemaError, listed, shorten
 from tfrec_cli.schema.arrowtypes import (
     DEFAULT_TYPES,
     OBVIOUS_TYPES,
@@ -92,12 +92,9 @@ class Notes:
 
     def lines(self) -> tuple[str, ...]:
         """The notes, in the order of their first column."""
-        return tuple(text.replace("{}", _listed(names)) for text, names in self.subjects.items())
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+        return tuple(
+            text.replace("{}", listed(names, _NAMED)) for text, names in self.subjects.items()
+        )
 
 
 def infer_schema(
@@ -170,7 +167,7 @@ class _Leaf:
 
 def _leaves(column: ColumnFacts, notes: Notes, source: str) -> Iterator[_Leaf]:
     if column.absent:
-        notes.add(f"{{}} is lacking in {_listed(column.absent)}", column.name)
+        notes.add(f"{{}} is lacking in {listed(column.absent, _NAMED)}", column.name)
     if not pa.types.is_struct(unwrapped(column.type)):
         yield _Leaf(column.name, column.type, column.nulls is not False, column)
         return

@@ -23,6 +23,7 @@ from tfrec_cli.errors import (
     SchemaError,
     counted,
     did_you_mean,
+    listed,
     shorten,
 )
 from tfrec_cli.schema.arrowtypes import unwrapped
@@ -188,16 +189,11 @@ def unknown_labels_error(
     where, value = first
     found = [f'"{shorten(text)}" ({counted(count, "row")})' for text, count in unknown.items()]
     reason = (
-        f"is not a label. Unknown values: {_listed(found)}; "
-        f"the labels are {_listed([shorten(name) for name in labels])}"
+        f"is not a label. Unknown values: {listed(found, _SHOWN)}; "
+        f"the labels are {listed([shorten(name) for name in labels], _SHOWN)}"
     )
     hint = (
         "Correct the cells, add the names to labels in the schema, or say there "
         f"unknown: {{default: -1}}.{did_you_mean(value, labels)}"
     )
     return CellError(Reject(where, column, value, reason, hint))
-
-
-def _listed(items: Sequence[str]) -> str:
-    more = len(items) - _SHOWN
-    return ", ".join(items[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

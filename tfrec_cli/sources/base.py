@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 from pydantic import BaseModel
 
+from tfrec_cli.errors import Fault as Fault
 from tfrec_cli.errors import Location
 from tfrec_cli.schema.grammar import TextRules
 
@@ -117,20 +118,6 @@ class Survey:
     def rows(self) -> int:
         """All rows of all partitions."""
         return sum(p.rows for p in self.partitions)
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A row of a batch that cannot become a record: `row` is its position in the batch, from 0.
-
-    A source keeps the row in place, with any values; whoever reads the batch drops it or fails.
-    """
-
-    row: int
-    column: str | None
-    value: str | None
-    reason: str
-    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)

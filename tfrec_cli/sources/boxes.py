@@ -36,6 +36,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import BaseModel
 
+from tfrec_cli.buffers import rows_without_columns
 from tfrec_cli.errors import Location, SourceError
 from tfrec_cli.schema.labels import sort_labels
 from tfrec_cli.sources.base import (
@@ -219,8 +220,7 @@ class _Batch:
     def data(self, columns: Sequence[str]) -> pa.RecordBatch:
         """The columns asked for."""
         if not columns:
-            rows = pa.array([{}] * len(self.images), pa.struct([]))
-            return pa.RecordBatch.from_struct_array(rows)
+            return rows_without_columns(len(self.images))
         arrays = [self._column(name) for name in columns]
         return pa.RecordBatch.from_arrays(arrays, list(columns))
 

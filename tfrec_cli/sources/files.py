@@ -39,6 +39,7 @@ from tfrec_cli.sources.walk import Walk, fingerprint, walk, walk_notices
 # What an adapter needs to find its files.
 __all__ = [
     "FileList",
+    "Walk",
     "byte_order",
     "counted",
     "display",

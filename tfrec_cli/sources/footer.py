@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tfrec_cli.errors import SourceError
+from tfrec_cli.errors import SourceError, first_line
 from tfrec_cli.sources.files import display, unreadable
 
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
@@ -102,8 +102,7 @@ def _not_parquet(path: str, error: Exception) -> SourceError:
             "Choose its format with --source."
         )
     return SourceError(
-        f"{shown}: is cut off or damaged ({str(error).splitlines()[0].rstrip('.')}). "
-        "Copy or write it again."
+        f"{shown}: is cut off or damaged ({first_line(error)}). Copy or write it again."
     )
 
 

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
-from tfrec_cli.buffers import from_values
+from tfrec_cli.buffers import from_values, rows_without_columns
 from tfrec_cli.sources.base import (
     Column,
     Fault,
@@ -196,7 +196,7 @@ def _batch(
     arrays = [image_cells(cells[column], kinds[column]) for column in columns]
     data = pa.RecordBatch.from_arrays(arrays, list(columns))
     if not columns:
-        data = pa.RecordBatch.from_struct_array(pa.array([{}] * len(images), pa.struct([])))
+        data = rows_without_columns(len(images))
     hint = "Replace or remove it, or leave such files out with --on-error skip."
     faults = tuple(
         Fault(row, None, None, image.file.fault, hint)

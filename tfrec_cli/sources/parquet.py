@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, Field
 
-from tfrec_cli.errors import SourceError
+from tfrec_cli.buffers import rows_without_columns
+from tfrec_cli.errors import SourceError, first_line
 from tfrec_cli.sources.base import (
     Column,
     Fault,
@@ -193,7 +194,7 @@ class ParquetSource:
         if not names:
             count = file.metadata.row_group(group).num_rows
             for start in range(0, count, MOST_ROWS):
-                yield _without_columns(min(MOST_ROWS, count - start))
+                yield rows_without_columns(min(MOST_ROWS, count - start))
             return
         rows = min(MOST_ROWS, rows_of_batches(file, path, group, names, self.batch_bytes))
         yield from file.iter_batches(
@@ -363,13 +364,9 @@ def _settled(
     data = (
         pa.RecordBatch.from_arrays(arrays, list(columns))
         if arrays
-        else _without_columns(batch.num_rows)
+        else rows_without_columns(batch.num_rows)
     )
     return SourceBatch(data, origin, tuple(sorted(faults, key=lambda fault: fault.row)))
-
-
-def _without_columns(rows: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
 
 
 @contextmanager
@@ -379,7 +376,7 @@ def _named(path: str) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, ValueError) as error:
         raise SourceError(
-            f"{display(path)}: the data cannot be read ({str(error).splitlines()[0]}). "
+            f"{display(path)}: the data cannot be read ({first_line(error)}). "
             "The file is damaged; write or copy it again."
         ) from error
 

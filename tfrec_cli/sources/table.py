@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
-from tfrec_cli.buffers import byte_size
+from tfrec_cli.buffers import byte_size, rows_without_columns
 from tfrec_cli.errors import SourceError, UsageError
 from tfrec_cli.sources.base import Column, Fault, Needs, Origin, Partition, SourceBatch, Survey
 from tfrec_cli.sources.common_type import (
@@ -248,7 +248,7 @@ def _batches(table: pa.Table, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for batch in table.select(names).to_batches():
             yield from cut_decoded(batch, _BATCH_BYTES)
     elif table.num_rows:
-        yield pa.RecordBatch.from_struct_array(pa.array([{}] * table.num_rows, pa.struct([])))
+        yield rows_without_columns(table.num_rows)
 
 
 def _settled(
