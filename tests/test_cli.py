@@ -17,9 +17,11 @@ from pathlib import Path
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
+from conftest import REPOSITORY
 
 from tfrec_cli.records.framing import read_records
 
+DIGITS = REPOSITORY / "examples" / "digits"
 ROWS = "id,name,score\n1,Ann,1.5\n2,,2\n3,Cy,\n"
 
 
@@ -171,7 +173,7 @@ def test_help_imports_nothing_heavy() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
-@pytest.mark.parametrize("source", ["people.csv", "people.parquet"])
+@pytest.mark.parametrize("source", ["people.csv", "people.parquet", str(DIGITS)])
 def test_a_local_convert_imports_neither_pandas_fsspec_nor_pillow(
     people: Path, source: str
 ) -> None:
@@ -179,7 +181,7 @@ def test_a_local_convert_imports_neither_pandas_fsspec_nor_pillow(
     code = (
         "import sys\n"
         f"import tfrec_cli; tfrec_cli.convert({source!r}, 'out')\n"
-        "heavy = {'PIL', 'fsspec', 'pandas', 'tensorflow'}\n"
+        "heavy = {'PIL', 'fsspec', 'pandas', 'tensorflow', 'tfrec_cli.verification'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=people)

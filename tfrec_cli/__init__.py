@@ -88,7 +88,6 @@ def convert(
         parse_size,
     )
     from tfrec_cli.progress import SILENT
-    from tfrec_cli.verification import check_staged
 
     options = ConvertOptions(
         sources=_sources(source),
@@ -120,7 +119,11 @@ def convert(
         key=_columns("key", key),
         memory=default_memory() if memory is None else parse_size(str(memory)),
     )
-    return convert(options, reporter or SILENT, check_staged if verify else None)
+    if not verify:
+        return convert(options, reporter or SILENT)
+    from tfrec_cli.verification import check_staged
+
+    return convert(options, reporter or SILENT, check_staged)
 
 
 def infer_schema(
