@@ -8,6 +8,10 @@ import gzip
 import io
 import lzma
 import pickle
+import threading
+import time
+import weakref
+from dataclasses import replace
 
 import crc32c
 import pyarrow as pa
@@ -16,8 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tfrec_cli.errors import SourceError
-from tfrec_cli.sources import csv_stream
+from tfrec_cli.errors import CellError, SourceError
+from tfrec_cli.sources import csv_layout, csv_stream, csv_survey
 from tfrec_cli.sources.base import Needs
 from tfrec_cli.sources.csv import CsvSource
 from tfrec_cli.sources.csv_options import CsvOptions
@@ -261,6 +265,22 @@ def test_bytes_that_are_not_of_the_declared_encoding(tmp_path):
     )
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be-marked", "utf-32", "gb18030"])
+def test_the_line_of_bytes_that_are_no_text_counts_every_line(tmp_path, monkeypatch, encoding):
+    """Whatever the byte order, and wherever chunks part a line end or a character."""
+    monkeypatch.setattr(csv_stream, "_CHUNK", 16)
+    codec = encoding.removesuffix("-be-marked").replace("16-be", "16")
+    big = encoding == "utf-16-be-marked"
+    bad = {"utf-32": b"\0\0\xff\xff", "gb18030": b"\xff"}.get(codec, b"\xdc\xdc" * 2)
+    name = "utf-16-be" if big else {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}.get(codec, codec)
+    mark = "\ufeff" if codec.startswith("utf") else ""
+    for pad in range(9):
+        before = mark + "a" * (pad + 1) + "\r\n" + "1\r\n\n22\r" * 9 + "x"
+        path = put(tmp_path, "x.csv", before.encode(name) + bad + "\n3\n".encode(name))
+        options = {} if mark else {"encoding": codec}
+        assert f"{path}, line 29: the byte" in fails(path, block=16, **options)
+
+
 def test_faults_name_their_lines(tmp_path):
     text = 'a,b\n1,"x\ny"\n\n2\n3,"x"y"\n4,5,6\n7,8\n'
     path = put(tmp_path, "x.csv", text)
@@ -304,6 +324,33 @@ def test_a_missing_file_and_a_changed_one(tmp_path):
     put(tmp_path, "x.csv", "a,b\n1\n2\n3\n4\n")
     with pytest.raises(SourceError, match="changed"):
         rows_of(source, survey)
+
+
+def test_a_file_that_changes_while_it_is_scanned_is_refused(tmp_path, monkeypatch):
+    path = put(tmp_path, "x.csv", "a,b\n1,2\n3,4\n")
+
+    def reading(*args):
+        yield from csv_stream.read_blocks(*args)
+        with open(path, "a") as file:
+            file.write("5,6\n")
+
+    monkeypatch.setattr(csv_survey, "read_blocks", reading)
+    for jobs in (1, 2):
+        with pytest.raises(SourceError, match="the file changed while"):
+            open_csv(path, block=4).survey(Needs(jobs=jobs))
+
+
+def test_a_file_replaced_between_its_header_and_its_scan_is_refused(tmp_path, monkeypatch):
+    path = put(tmp_path, "x.csv", "a,b\n1,2\n")
+
+    def finding(*args):
+        layout = csv_layout.find_layout(*args)
+        put(tmp_path, "new", "b,a\n1,2\n")
+        (tmp_path / "new").rename(path)
+        return layout
+
+    monkeypatch.setattr(csv_survey, "find_layout", finding)
+    assert "changed" in fails(path)
 
 
 def test_the_first_file_with_an_error_is_named_whatever_the_number_of_jobs(tmp_path):
@@ -387,6 +434,123 @@ def test_a_quote_left_open_does_not_fill_the_memory(tmp_path, monkeypatch):
     assert "line 3: the row is longer" in fails(path, block=100)
 
 
+@pytest.mark.parametrize("jobs", [2, 4])
+def test_blocks_in_memory_are_as_many_as_jobs_whatever_the_number_of_files(
+    tmp_path, monkeypatch, jobs
+):
+    class Tracked(csv_stream.Block):
+        __slots__ = ("__weakref__",)
+        __hash__, __eq__ = object.__hash__, object.__eq__
+
+    paths = [put(tmp_path, f"{i}.csv", "a,b\n" + "1,x\n" * 200) for i in range(8)]
+    alive, most = weakref.WeakSet(), []
+
+    def reading(*args):
+        for block in csv_stream.read_blocks(*args):
+            tracked = Tracked(block.data, block.offset, block.line, block.rows)
+            del block
+            alive.add(tracked)
+            most.append(len(alive))
+            yield tracked
+            del tracked
+
+    learn = csv_survey._Learner.learn
+
+    def slowly(learner, block):
+        time.sleep(0.002)
+        return learn(learner, block)
+
+    monkeypatch.setattr(csv_survey, "read_blocks", reading)
+    monkeypatch.setattr(csv_survey._Learner, "learn", slowly)
+    survey = open_csv(*paths, block=40).survey(Needs(jobs=jobs))
+    assert survey.rows == 1600
+    assert max(most) <= jobs + 1  # one may be on its way out
+    few = open_csv(paths[0], block=40).survey(Needs(jobs=jobs))
+    assert few.rows == 200
+
+
+def test_one_file_is_surveyed_by_all_jobs(tmp_path, monkeypatch):
+    threads = set()
+    learn = csv_survey._Learner.learn
+
+    def noting(learner, block):
+        threads.add(threading.get_ident())
+        time.sleep(0.002)
+        return learn(learner, block)
+
+    monkeypatch.setattr(csv_survey._Learner, "learn", noting)
+    path = put(tmp_path, "x.csv", "a,b\n" + "1,x\n" * 500)
+    open_csv(path, block=40).survey(Needs(jobs=3))
+    assert len(threads) == 3
+
+
+def test_long_rows_are_looked_at_only_so_far_for_the_delimiter(tmp_path, monkeypatch):
+    looked = []
+    split = csv_layout.split_row
+    monkeypatch.setattr(
+        csv_layout, "split_row", lambda row, dialect: looked.append(len(row)) or split(row, dialect)
+    )
+    big = "x, " * 2**20
+    for text, names in (
+        (f'a;b\n1;"{big}"\n2;y\n', ["a", "b"]),
+        (f'a,b\n"{big}",1\n2,y\n', ["a", "b"]),
+        (f"a\n{big.replace(',', '')}\ny\n", ["a"]),
+    ):
+        rows, survey = read(put(tmp_path, "x.csv", text))
+        assert [c.name for c in survey.columns] == names
+        assert len(rows) == 2
+        assert max(looked) < 100
+    first = put(tmp_path, "x.csv", f'1;"{big}"\n2;y\n')
+    rows, _ = read(first, header=False)
+    assert rows == [{"column_1": "1", "column_2": big}, {"column_1": "2", "column_2": "y"}]
+
+
+def test_a_long_cell_is_not_kept_as_the_first_of_its_kind(tmp_path):
+    path = put(tmp_path, "x.csv", "a\n1\n" + "x" * 10**6 + "\n")
+    (column,) = read(path)[1].columns
+    assert column.kind == "bytes"
+    assert f'{path} line 3 holds "xxx' in column.reason
+
+
+def test_blocks_never_outgrow_what_arrow_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_stream, "ROW_LIMIT", 1000)
+    monkeypatch.setattr(csv_stream, "BLOCK_LIMIT", 100)
+    path = put(tmp_path, "x.csv", "a,b\n1," + "x" * 900 + "\n" + "2,y\n" * 1000)
+    sizes = []
+
+    def reading(*args):
+        for block in csv_stream.read_blocks(*args):
+            sizes.append(len(block.data))
+            yield block
+
+    monkeypatch.setattr(csv_survey, "read_blocks", reading)
+    for block in (10, 100, 10**9):
+        assert open_csv(path, block=block).survey(Needs()).rows == 1001
+    assert max(sizes) <= 1100
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "words"),
+    [
+        ("a,b\n1,2,3\n4,5,6\n", 2, ["found 3 cells, expected 2", "names=row,a"]),
+        ('a, b\n\n1, "x, y"\n2, "z, z"\n', 3, ["found 3 cells, expected 2", "blanks"]),
+        ("a,b,c\n1,2\n", 2, ["found 2 cells, expected 3", "in quotes"]),
+        ("a,b\n,\n1,2,3\n", 3, ["found 3 cells, expected 2"]),
+        ('a,b\n1,"x"y"\n', 2, ["quote inside a quoted cell"]),
+    ],
+)
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_where_no_row_is_sound_the_first_one_is_the_error(tmp_path, content, line, words, jobs):
+    path = put(tmp_path, "rn.csv", content)
+    empty = put(tmp_path, "empty.csv", "a,b\n,\n")
+    for block in (1, 2**20):
+        with pytest.raises(CellError) as caught:
+            open_csv(empty, path, block=block).survey(Needs(jobs=jobs))
+        assert str(caught.value).startswith(f"{path}, line {line}: ")
+        assert all(word in str(caught.value) for word in words)
+        assert caught.value.exit_code == 1
+
+
 def test_header_and_names(tmp_path):
     path = put(tmp_path, "x.csv", "1,2\n3,4\n")
     assert read(path, header=False)[0][0] == {"column_1": "1", "column_2": "2"}
@@ -396,7 +560,7 @@ def test_header_and_names(tmp_path):
     assert read(path, names=["a", "b"], header=True)[0] == [{"a": "3", "b": "4"}]
     assert "names" in fails(path, names="a,b,c", header=True)
     source = open_csv(path, names="a,b,c")
-    assert len(rows_of(source, source.survey(Needs()))[1]) == 2
+    assert len(rows_of(source, source.survey(Needs(types=False)))[1]) == 2
 
 
 def test_a_blank_line_is_a_missing_value_in_a_file_of_one_column(tmp_path):
@@ -417,6 +581,28 @@ def test_many_columns(tmp_path):
     rows, survey = read(path)
     assert len(rows[0]) == 1300
     assert {c.kind for c in survey.columns} == {"int64"}
+
+
+def test_no_column_is_searched_for_among_all_names(tmp_path):
+    """Else the work grows with the square of the number of columns."""
+
+    class Names(tuple):
+        def index(self, *_):
+            raise AssertionError("searched")
+
+        __contains__ = index
+
+    names = [f"c{i}" for i in range(50)]
+    path = put(tmp_path, "x.csv", ",".join(names) + "\n" + ",".join(map(str, range(50))) + "\n")
+    source = open_csv(path)
+    with pytest.MonkeyPatch.context() as patch:
+        find = csv_survey.find_layout
+        counted = lambda *args: replace(layout := find(*args), names=Names(layout.names))  # noqa: E731
+        patch.setattr(csv_survey, "find_layout", counted)
+        survey = source.survey(Needs())
+    assert isinstance(survey.partitions[0].detail.layout.names, Names)
+    rows, _ = rows_of(source, survey)
+    assert rows == [{name: str(i) for i, name in enumerate(names)}]
 
 
 @pytest.mark.parametrize(

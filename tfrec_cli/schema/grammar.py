@@ -61,6 +61,7 @@ __all__ = [
     "parse_int64",
 ]
 
+_KEPT = 2**12
 Kind = Literal["int64", "float", "bytes", "null"]
 
 
@@ -80,7 +81,10 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell and its position, counted from 0 at the first cell the facts speak of."""
+    """A cell and its position, counted from 0 at the first cell the facts speak of.
+
+    text: all of it, or the beginning of a long one.
+    """
 
     position: int
     text: str
@@ -201,10 +205,19 @@ def classify(cells: pa.Array | pa.ChunkedArray, rules: TextRules) -> KindFacts:
     facts = KindFacts()
     for chunk in chunks:
         counts, positions = reading.count_meanings(chunk, rules)
-        firsts = {m: Cell(positions[m], chunk[positions[m]].as_py()) for m in Meaning if counts[m]}
-        firsts.pop(Meaning.NULL, None)
+        firsts: dict[Meaning, Cell] = {}
+        for meaning in Meaning:
+            if counts[meaning] and meaning != Meaning.NULL:
+                position = positions[meaning]
+                firsts[meaning] = Cell(position, _beginning(chunk[position]))
         facts = facts.merge(KindFacts(tuple(counts), firsts))
     return facts
+
+
+def _beginning(cell: pa.Scalar) -> str:
+    """The first characters of a text; the rest of a huge one is not copied."""
+    kept: bytes = cell.as_buffer()[:_KEPT].to_pybytes()
+    return kept.decode("utf-8", "ignore")
 
 
 def parse_int64(cells: pa.Array, rules: TextRules) -> Parsed:

@@ -6,7 +6,7 @@ missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import partial
 from typing import Any, ClassVar
 
@@ -15,13 +15,13 @@ import pyarrow as pa
 from pydantic import BaseModel
 
 from tfrec_cli._kernel import CsvDialect, CsvRows, split_csv
-from tfrec_cli.errors import SourceError, shorten
+from tfrec_cli.errors import CellError, shorten
 from tfrec_cli.schema.grammar import KindFacts
 from tfrec_cli.sources.base import Column, Needs, Origin, Partition, SourceBatch, Survey
 from tfrec_cli.sources.csv_cells import read_cells
 from tfrec_cli.sources.csv_layout import CSV_SUFFIXES, TSV_SUFFIXES
 from tfrec_cli.sources.csv_options import CsvOptions
-from tfrec_cli.sources.csv_stream import Block, Content, read_blocks
+from tfrec_cli.sources.csv_stream import Block, Content, changed, read_blocks
 from tfrec_cli.sources.csv_survey import CsvPart, FileSurvey, place, survey_files
 from tfrec_cli.sources.files import counted, display, expand_inputs
 
@@ -40,10 +40,16 @@ class CsvSource:
         self._options = options
 
     def survey(self, needs: Needs) -> Survey:
-        """Scan all files once. Raises SourceError for one that is missing, empty or no CSV."""
+        """Scan all files once.
+
+        Raises SourceError for one that is missing, empty or no CSV, and CellError for the first
+        broken row where no sound row holds a value.
+        """
         files = expand_inputs(self._inputs, self.suffixes, needs.temp_dir)
         found = list(survey_files(files.files, self._options, needs))
         columns, dropped = _columns(found, self._options, needs.types)
+        if all(column.kind == "null" for column in columns):
+            _refuse_broken(found)
         delimiters = {file.layout.dialect.delimiter.decode() for file in found}
         return Survey(
             columns=columns,
@@ -66,7 +72,7 @@ class CsvSource:
                 first_row += batch.data.num_rows
                 yield batch
         if first_row != partition.first_row + partition.rows:
-            raise _changed(partition)
+            raise changed(partition.file)
 
     def _batch(
         self,
@@ -76,7 +82,7 @@ class CsvSource:
         first_row: int,
         columns: Sequence[str],
     ) -> SourceBatch:
-        known = [name for name in columns if name in part.layout.names]
+        known = [name for name in columns if name in part.layout.places]
         quoted_empty = self._options.quoted_empty == "text"
         table = read_cells(block.data, rows, part.layout, known, quoted_empty)
         cells = dict(zip(known, table.columns, strict=True))
@@ -98,7 +104,7 @@ def _blocks(
         return
     data = content.read_all(partition.size)
     if len(data) != partition.size:
-        raise _changed(partition)
+        raise changed(partition.file)
     rows = None if part.sound else split_csv(data, dialect, True)
     empty = np.zeros(0, np.int64)
     unscanned = CsvRows(empty, empty, empty, empty, False, len(data), 0)
@@ -124,16 +130,9 @@ def _lines(data: bytes, dialect: CsvDialect, line: int) -> Sequence[int]:
     return found
 
 
-def _changed(partition: Partition) -> SourceError:
-    return SourceError(
-        f"{display(partition.file)}: the file changed while it was being read. "
-        "Run again when nothing writes to it."
-    )
-
-
 def _columns(
     found: Sequence[FileSurvey], options: CsvOptions, types: bool
-) -> tuple[tuple[Column, ...], tuple[str, ...]]:
+) -> tuple[tuple[Column, ...], frozenset[str]]:
     """The union of all files' columns in the order of first sight, and the names left out: those
     of columns that have neither a name nor a value.
     """
@@ -151,7 +150,14 @@ def _columns(
             continue
         column = Column(name, pa.string(), text=options.rules, absent=_absent(name, found))
         columns.append(_typed(column, fact, paths) if types else column)
-    return tuple(columns), tuple(dropped)
+    return tuple(columns), frozenset(dropped)
+
+
+def _refuse_broken(found: Sequence[FileSurvey]) -> None:
+    """Raise CellError for the first broken row, where no sound row holds a value."""
+    for file in found:
+        if file.broken is not None:
+            raise CellError(file.broken)
 
 
 def _typed(column: Column, facts: KindFacts, paths: Sequence[str]) -> Column:
@@ -167,11 +173,11 @@ def _typed(column: Column, facts: KindFacts, paths: Sequence[str]) -> Column:
 
 
 def _absent(name: str, found: Sequence[FileSurvey]) -> tuple[str, ...]:
-    return tuple(file.layout.path for file in found if name not in file.layout.names)
+    return tuple(file.layout.path for file in found if name not in file.layout.places)
 
 
 def _notices(
-    found: Sequence[FileSurvey], columns: Sequence[Column], dropped: Sequence[str]
+    found: Sequence[FileSurvey], columns: Sequence[Column], dropped: Set[str]
 ) -> Iterator[str]:
     """What was detected, skipped or odd; one line for all files that share it."""
     files: dict[str, list[str]] = {}
@@ -204,7 +210,7 @@ def _drift(found: Sequence[FileSurvey], columns: Sequence[Column]) -> Iterator[s
         )
 
 
-def _file_notices(file: FileSurvey, dropped: Sequence[str]) -> Iterator[str]:
+def _file_notices(file: FileSurvey, dropped: Set[str]) -> Iterator[str]:
     yield from file.layout.notices
     for name in file.layout.nameless:
         number = name.removeprefix("column_")

@@ -8,6 +8,7 @@ the two disagree on the number of rows, each row is divided by the kernel's own 
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -17,10 +18,13 @@ import pyarrow.csv as pa_csv
 
 from tfrec_cli._kernel import CsvDialect, CsvRows, split_csv
 from tfrec_cli.buffers import from_numpy, from_values, is_valid
+from tfrec_cli.errors import shorten
 from tfrec_cli.sources.base import Fault
 from tfrec_cli.sources.csv_layout import Layout
 from tfrec_cli.sources.csv_rows import split_row
 
+# Characters of one column of a block that surely fit its array; `\\xe9` is longer than its byte.
+_TEXT_LIMIT = 2**29
 _DELIMITER_HINT = "Put cells that hold the delimiter in quotes, or use --on-error skip."
 
 
@@ -53,7 +57,7 @@ def read_cells(
     wanted: names among `layout.names`, in the order of the columns returned. quoted_empty: whether
     an empty cell in quotes is an empty text and not null.
     """
-    indices = [layout.names.index(name) for name in wanted]
+    indices = [layout.places[name] for name in wanted]
     if layout.tail:
         indices.append(layout.width - 1)
     raw, stray = _divide(data, rows, layout, indices, quoted_empty)
@@ -241,6 +245,8 @@ def _as_text(column: pa.Array, name: str) -> tuple[pa.Array, dict[int, Fault]]:
             escaped = cell.decode("utf-8", "backslashreplace")
             faults[row] = _encoding_fault(name, escaped, cell[error.start], error.start + 1)
             texts.append(escaped)
+    if sum(len(text) for text in texts if text) > _TEXT_LIMIT:
+        texts = [None if row in faults else text for row, text in enumerate(texts)]
     return from_values(texts, pa.string()), faults
 
 
@@ -260,6 +266,19 @@ def _ragged_fault(found: int, layout: Layout) -> Fault:
         expected += " and a delimiter at the end, like the other rows"
     cells = "1 cell" if found == 1 else f"{found} cells"
     return Fault(0, None, None, f"found {cells}, expected {expected}", _DELIMITER_HINT)
+
+
+def broken_hint(row: bytes, fault: Fault, layout: Layout) -> str:
+    """What to do where no row of a source is sound, the first being `row`, or its beginning."""
+    dialect = layout.dialect
+    if dialect.quote and re.search(re.escape(dialect.delimiter) + b" +" + dialect.quote, row):
+        return "A quote opens a cell only as its first character: take away the blanks before it."
+    if fault.reason.startswith(f"found {layout.width + 1} cells"):
+        return (
+            "If the first cell of each row is its name, give all names: "
+            f"-O header=true -O names=row,{shorten(layout.names[0])},…"
+        )
+    return fault.hint
 
 
 def _stray_fault() -> Fault:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from tfrec_cli._kernel import CsvDialect, CsvRows, split_csv
 from tfrec_cli.errors import SourceError, shorten
@@ -16,6 +17,7 @@ from tfrec_cli.sources.files import display, has_suffix
 _CANDIDATES = (b",", b";", b"\t", b"|")
 _SEPARATOR_LINE = re.compile(rb"sep=([,;\t|])(?:\r\n|\r|\n)")
 _SAMPLE = 2**16
+_SAMPLE_MOST = 2**20
 _SAMPLE_ROWS = 100
 _NOT_CSV = (
     (b"PAR1", "a Parquet file. Read it with --source parquet."),
@@ -29,7 +31,7 @@ CSV_SUFFIXES = tuple(".csv" + packed for packed in PACKED_SUFFIXES)
 TSV_SUFFIXES = tuple(".tsv" + packed for packed in PACKED_SUFFIXES)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Layout:
     """How one file is read.
 
@@ -53,10 +55,16 @@ class Layout:
         """How many cells a row has."""
         return len(self.names) + self.tail
 
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """The number, from 0, of the cell that each name is of."""
+        return {name: place for place, name in enumerate(self.names)}
+
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """The beginning of a file: at least its first two rows, or all of it.
+    """The beginning of a file: its first two rows or more, all of it, or as much of longer rows as
+    is enough to look at.
 
     skipped: length of the line `sep=;` before `text`, which some spreadsheets write, or 0.
     separator: the delimiter that this line names.
@@ -77,8 +85,10 @@ class _Sample:
         return split_csv(self.text, dialect, self.final)
 
     def cells(self, dialect: CsvDialect) -> list[Cells]:
-        """The cells of the first rows."""
+        """The cells of the first complete rows; without any, those of the row as far as it goes."""
         rows = self.rows(dialect)
+        if not len(rows.starts):
+            return [split_row(self.text, dialect)]
         places = zip(rows.starts[:_SAMPLE_ROWS], rows.ends[:_SAMPLE_ROWS], strict=True)
         return [split_row(self.text[start:end], dialect) for start, end in places]
 
@@ -90,9 +100,9 @@ def find_layout(path: str, options: CsvOptions) -> Layout:
     """
     framing = sniff(path, options.encoding)
     dialect = _dialect(options, _default_delimiter(path))
-    sample = _read_sample(path, framing, dialect)
+    sample = _read_sample(path, framing, dialect, 0 if options.has_header else 2)
     dialect, notices = _settle_delimiter(sample, dialect, options)
-    sample = _read_sample(path, framing, dialect)
+    sample = _read_sample(path, framing, dialect, 1)
     _refuse_strange(path, sample, framing, dialect)
     layout = Layout(path, framing, dialect, (), sample.skipped, 1 + bool(sample.skipped))
     layout = _settle_names(layout, sample, options)
@@ -113,17 +123,20 @@ def _default_delimiter(path: str) -> bytes:
     return b"\t" if has_suffix(path, TSV_SUFFIXES) else b","
 
 
-def _read_sample(path: str, framing: Framing, dialect: CsvDialect) -> _Sample:
-    """Read on until two rows are complete."""
+def _read_sample(path: str, framing: Framing, dialect: CsvDialect, rows: int) -> _Sample:
+    """Read on until two rows are complete; in a file of long rows, until `rows` are."""
     with Content(path, framing) as content:
         text, wanted = b"", _SAMPLE
         while data := content.read(wanted):
             text += data
-            if len(text) >= _SAMPLE and len(split_csv(text, dialect, False).starts) >= 2:
-                return _Sample.of(text, False)
-            if len(text) > 2 * ROW_LIMIT:
+            del data
+            if len(text) >= _SAMPLE:
+                complete = len(split_csv(text, dialect, False).starts)
+                if complete >= (2 if len(text) < _SAMPLE_MOST else rows):
+                    return _Sample.of(text, False)
+            if len(text) > ROW_LIMIT:
                 raise endless_row(path, text, dialect, 1)
-            wanted = max(_SAMPLE, len(text))
+            wanted = max(_SAMPLE, min(len(text), ROW_LIMIT + 1 - len(text)))
     return _Sample.of(text, True)
 
 

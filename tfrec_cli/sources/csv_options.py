@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+from collections import Counter
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -91,9 +92,9 @@ class CsvOptions(BaseModel):
     @field_validator("names")
     @classmethod
     def _distinct(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        twice = [name for name in value or () if (value or ()).count(name) > 1]
-        if twice:
-            raise ValueError(f'"{twice[0]}" is given twice')
+        twice = next((name for name, n in Counter(value or ()).items() if n > 1), None)
+        if twice is not None:
+            raise ValueError(f'"{twice}" is given twice')
         if value is not None and not all(value):
             raise ValueError("a name is empty")
         return value

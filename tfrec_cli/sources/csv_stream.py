@@ -20,6 +20,8 @@ from tfrec_cli.sources.files import display, unreadable
 
 # Longest row, in bytes: where the search for the end of a quote left open in a large file stops.
 ROW_LIMIT = 2**30
+# Largest size asked of a block: with the longest row in it, Arrow can still count it in 32 bits.
+BLOCK_LIMIT = 2**28
 
 _COMPRESSED = (
     (b"\x1f\x8b\x08", "gzip"),
@@ -144,6 +146,7 @@ class Content:
         self._decoder = framing.encoding and codecs.getincrementaldecoder(framing.encoding)()
         self._text = b""
         self._lines = 0
+        self._after_cr = False
         self._fresh = True
         self._to_skip = framing.mark
 
@@ -195,14 +198,20 @@ class Content:
         else:
             self.skip(offset)
 
-    def fingerprint(self) -> Fingerprint:
-        """Size, time and checksum of the file as stored; reads what is left of it."""
+    def fingerprint(self, before: os.stat_result) -> Fingerprint:
+        """Size, time and checksum of the file as stored; reads what is left of it.
+
+        before: what `status` said when nothing of it had been read. Raises SourceError where the
+        file is no longer that one.
+        """
         try:
             while self._raw.read(_CHUNK):
                 pass
             found = os.fstat(self._raw.file.fileno())
         except OSError as error:
             raise unreadable(self.path, error) from error
+        if _version(found) != _version(before):
+            raise changed(self.path)
         return Fingerprint(self.path, found.st_size, found.st_mtime_ns, self._raw.crc32c)
 
     def _unpack(self, size: int) -> bytes:
@@ -225,27 +234,62 @@ class Content:
 
     def _transcode(self, data: bytes) -> bytes:
         assert self._decoder
+        state = self._decoder.getstate()
         try:
             text = self._decoder.decode(data, not data).encode()
         except UnicodeError as error:
-            raise self._undecodable(error, data) from error
+            raise self._undecodable(error, state[1], data) from error
         if self._fresh and text:
             text, self._fresh = text.removeprefix(codecs.BOM_UTF8), False
-        self._lines += count_line_ends(text)
+        self._count_lines(text)
         return text
 
-    def _undecodable(self, error: UnicodeError, data: bytes) -> SourceError:
-        line, found = 1 + self._lines, "a cut-off character"
+    def _count_lines(self, text: bytes) -> None:
+        r"""Count the lines that end in `text`; `\r\n` is one end, also where a chunk parts it."""
+        if text:
+            self._lines += count_line_ends(text) - (self._after_cr and text.startswith(b"\n"))
+            self._after_cr = text.endswith(b"\r")
+
+    def _undecodable(self, error: UnicodeError, mode: int, data: bytes) -> SourceError:
+        """The error for a chunk `data` that the decoder refused; its mode was `mode` before it."""
+        found = "half a character at the end" if not data else "a cut-off character"
         if isinstance(error, UnicodeDecodeError):
-            before = error.object[: error.start].decode(self._framing.encoding or "", "ignore")
-            line += count_line_ends(before.encode("utf-8", "replace"))
+            self._count_lines(self._sound_text(error, mode))
             found = f"the byte 0x{error.object[error.start]:02x}"
-        elif not data:
-            found = "half a character at the end"
+        elif isinstance(error, UnicodeEncodeError):
+            self._count_lines(error.object[: error.start].encode())
+            found = f"the lone surrogate U+{ord(error.object[error.start]):04X}"
         return SourceError(
-            f"{display(self.path)}, line {line}: {found} is not {self._framing.encoding}. "
+            f"{display(self.path)}, line {1 + self._lines}: {found} is not "
+            f"{self._framing.encoding}. "
             "Give the encoding the file has, such as -O encoding=utf-8 or -O encoding=cp1252."
         )
+
+    def _sound_text(self, error: UnicodeDecodeError, mode: int) -> bytes:
+        """What stands before the error in what was decoded, in the byte order that was set."""
+        again = codecs.getincrementaldecoder(self._framing.encoding or "")("ignore")
+        again.setstate((b"", mode))
+        return again.decode(error.object[: error.start]).encode("utf-8", "replace")
+
+
+def status(path: str) -> os.stat_result:
+    """The state of a file before anything of it is read, for `Content.fingerprint`."""
+    try:
+        return os.stat(path)
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def changed(path: str) -> SourceError:
+    """The error for a file that is no longer what it was when the run began."""
+    return SourceError(
+        f"{display(path)}: the file changed while it was being read. "
+        "Run again when nothing writes to it."
+    )
+
+
+def _version(found: os.stat_result) -> tuple[int, int, int]:
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,22 +308,28 @@ def read_blocks(
     """The rest of `content` in blocks of about `size` bytes that end where rows end.
 
     `content` stands at the start of a row, at `offset` of its text and on `line`. A block is only
-    larger than that for a row that is. Raises SourceError for a quote that is never closed.
+    larger than that for a row that is, and never of more than ROW_LIMIT + BLOCK_LIMIT bytes.
+    Raises SourceError for a quote that is never closed.
     """
+    size = min(size, BLOCK_LIMIT)
     pending, wanted, final = b"", size, False
     while not final:
         data = content.read_all(wanted)
         final = len(data) < wanted
         buffer = pending + data if pending else data
+        del data, pending  # no copy is kept while others work with the block
         rows = split_csv(buffer, dialect, final)
         if rows.open_quote >= 0 or len(buffer) - rows.consumed > ROW_LIMIT:
             raise endless_row(
                 content.path, buffer[rows.consumed :], dialect, line + rows.consumed_lines
             )
         pending = buffer[rows.consumed :]
-        wanted = max(size, len(pending))
+        wanted = max(size, min(len(pending), ROW_LIMIT - len(pending)))
         if rows.consumed:
-            yield Block(buffer[: rows.consumed], offset, line, rows)
+            block = Block(buffer[: rows.consumed], offset, line, rows)
+            del buffer
+            yield block
+            del block
         offset += rows.consumed
         line += rows.consumed_lines
 

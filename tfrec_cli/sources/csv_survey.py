@@ -12,17 +12,18 @@ import numpy as np
 import pyarrow as pa
 
 from tfrec_cli.buffers import from_numpy
-from tfrec_cli.errors import SourceError
+from tfrec_cli.errors import Location, Reject, SourceError
 from tfrec_cli.schema.grammar import Cell, KindFacts, Meaning, classify
-from tfrec_cli.sources.base import Fingerprint, Needs, Partition
-from tfrec_cli.sources.csv_cells import read_cells
+from tfrec_cli.sources.base import Fault, Fingerprint, Needs, Partition
+from tfrec_cli.sources.csv_cells import broken_hint, read_cells
 from tfrec_cli.sources.csv_layout import Layout, find_layout
 from tfrec_cli.sources.csv_options import CsvOptions
-from tfrec_cli.sources.csv_stream import Block, Content, read_blocks
+from tfrec_cli.sources.csv_stream import Block, Content, read_blocks, status
 from tfrec_cli.sources.files import display
 
 # A cell's position in the facts of a whole source: the file's number times this, plus the line.
 _FILE = 2**44
+_SHOWN = 2**12
 Facts = Mapping[str, KindFacts]
 
 
@@ -41,13 +42,26 @@ class CsvPart:
 
 @dataclass(frozen=True, slots=True)
 class FileSurvey:
-    """What is known of one file after its scan. `facts` are empty where nobody asked for types."""
+    """What is known of one file after its scan.
+
+    facts, broken: what the columns hold, and the first row that could not be told apart into
+    cells; empty and None where nobody asked for types.
+    """
 
     layout: Layout
     partitions: tuple[Partition, ...]
     fingerprint: Fingerprint
     blank: int
     facts: Facts
+    broken: Reject | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Learned:
+    """What the cells of one block have told; the first broken row, if any."""
+
+    facts: Facts
+    broken: Reject | None
 
 
 @dataclass(slots=True)
@@ -60,6 +74,7 @@ class _Scan:
     blank: int = 0
     sound: bool = True
     facts: dict[str, KindFacts] = field(default_factory=dict)
+    broken: Reject | None = None
 
     def add(self, block: Block, layout: Layout) -> None:
         count, sound = len(block.rows.starts), not len(block.rows.stray)
@@ -73,9 +88,10 @@ class _Scan:
         self.blank += block.rows.blank
         self.sound &= sound
 
-    def learn(self, facts: Facts) -> None:
-        for name, later in facts.items():
+    def learn(self, learned: _Learned) -> None:
+        for name, later in learned.facts.items():
             self.facts[name] = self.facts.get(name, KindFacts()).merge(later, 0)
+        self.broken = self.broken or learned.broken
 
 
 def survey_files(paths: Sequence[str], options: CsvOptions, needs: Needs) -> Iterator[FileSurvey]:
@@ -87,8 +103,8 @@ def survey_files(paths: Sequence[str], options: CsvOptions, needs: Needs) -> Ite
         for number, path in enumerate(paths):
             yield _Surveyor(options, needs, None).survey(path, number)
         return
-    with ThreadPoolExecutor(needs.jobs) as cells, ThreadPoolExecutor(needs.jobs) as scans:
-        surveyor = _Surveyor(options, needs, cells)
+    with ThreadPoolExecutor(needs.jobs) as helpers, ThreadPoolExecutor(needs.jobs) as scans:
+        surveyor = _Surveyor(options, needs, helpers)
         futures = [scans.submit(surveyor.survey, path, n) for n, path in enumerate(paths)]
         try:
             for future in futures:
@@ -99,19 +115,31 @@ def survey_files(paths: Sequence[str], options: CsvOptions, needs: Needs) -> Ite
 
 
 class _Surveyor:
-    """Surveys files; `cells` is where their blocks are divided and classified."""
+    """Surveys files; `helpers` divide and classify blocks beside the thread that scans a file.
 
-    def __init__(self, options: CsvOptions, needs: Needs, cells: ThreadPoolExecutor | None) -> None:
-        self._options, self._needs, self._cells = options, needs, cells
+    Whoever works on a block, a scan or a helper, holds one of as many permits as there are jobs.
+    So there are no more blocks in memory than jobs, however many files are scanned at once.
+    """
+
+    def __init__(
+        self, options: CsvOptions, needs: Needs, helpers: ThreadPoolExecutor | None
+    ) -> None:
+        self._options, self._needs, self._helpers = options, needs, helpers
+        self._permits = threading.Semaphore(needs.jobs)
         self.stop = threading.Event()
 
     def survey(self, path: str, number: int) -> FileSurvey:
         """Scan the file at `path`, which is the source's file `number`."""
+        with self._permits:
+            return self._survey(path, number)
+
+    def _survey(self, path: str, number: int) -> FileSurvey:
         options = self._options
+        before = status(path)
         layout = find_layout(path, options)
         lean = replace(layout, notices=())
         scan, learner = _Scan(), _Learner(lean, options, number)
-        learning: deque[Future[Facts]] = deque()
+        learning: deque[Future[_Learned]] = deque()
         with Content(path, layout.framing) as content:
             content.skip(layout.start)
             start = (layout.start, layout.line)
@@ -121,27 +149,36 @@ class _Surveyor:
                 scan.add(block, lean)
                 if self._needs.types and len(block.rows.starts):
                     self._learn(block, learner, scan, learning)
-            found = content.fingerprint()
+                del block  # the next one takes its place
+            found = content.fingerprint(before)
         while learning:
             scan.learn(learning.popleft().result())
         if not scan.rows:
             raise _header_only(layout)
         parts = scan.parts or [_whole(lean, scan)]
-        return FileSurvey(layout, tuple(parts), found, scan.blank, scan.facts)
+        return FileSurvey(layout, tuple(parts), found, scan.blank, scan.facts, scan.broken)
 
     def _learn(
-        self, block: Block, learner: _Learner, scan: _Scan, learning: deque[Future[Facts]]
+        self, block: Block, learner: _Learner, scan: _Scan, learning: deque[Future[_Learned]]
     ) -> None:
-        """Learn what the block holds, now or in a thread; few blocks are in memory at a time."""
+        """Learn what the block holds, in a helper if one is free, else here."""
         if not scan.facts:
-            scan.learn(learner.facts(block))
+            scan.learn(learner.learn(block))
             learner.texts = frozenset(name for name, f in scan.facts.items() if _is_text(f))
-        elif self._cells is None:
-            scan.learn(learner.facts(block))
+        elif self._helpers is not None and self._permits.acquire(blocking=False):
+            learning.append(self._helpers.submit(self._help, learner, block))
         else:
-            learning.append(self._cells.submit(learner.facts, block))
-        if len(learning) > self._needs.jobs:
+            here: Future[_Learned] = Future()
+            here.set_result(learner.learn(block))
+            learning.append(here)
+        while learning and learning[0].done():
             scan.learn(learning.popleft().result())
+
+    def _help(self, learner: _Learner, block: Block) -> _Learned:
+        try:
+            return learner.learn(block)
+        finally:
+            self._permits.release()
 
 
 @dataclass(slots=True)
@@ -157,19 +194,27 @@ class _Learner:
     number: int
     texts: frozenset[str] = frozenset()
 
-    def facts(self, block: Block) -> Facts:
+    def learn(self, block: Block) -> _Learned:
         """What the columns hold, broken rows left out; a cell's position tells file and line."""
         rows = block.rows if len(block.rows.stray) else len(block.rows.starts)
         quoted_empty = self.options.quoted_empty == "text"
         table = read_cells(block.data, rows, self.layout, self.layout.names, quoted_empty)
         lines = block.rows.lines + (block.line + self.number * _FILE)
         columns = table.columns
-        broken = [fault.row for fault in table.faults if fault.column is None]
+        broken = [fault for fault in table.faults if fault.column is None]
         if broken:
-            sound = np.delete(np.arange(len(lines)), broken)
+            sound = np.delete(np.arange(len(lines)), [fault.row for fault in broken])
             lines, columns = lines[sound], tuple(c.take(from_numpy(sound)) for c in columns)
         named = zip(self.layout.names, columns, strict=True)
-        return {name: self._column(name, cells, lines) for name, cells in named}
+        facts = {name: self._column(name, cells, lines) for name, cells in named}
+        return _Learned(facts, self._reject(block, broken[0]) if broken else None)
+
+    def _reject(self, block: Block, fault: Fault) -> Reject:
+        """The broken row as an error names it."""
+        where = Location(self.layout.path, None, block.line + int(block.rows.lines[fault.row]))
+        start, end = int(block.rows.starts[fault.row]), int(block.rows.ends[fault.row])
+        hint = broken_hint(block.data[start : min(end, start + _SHOWN)], fault, self.layout)
+        return Reject(where, None, None, fault.reason, hint)
 
     def _column(self, name: str, cells: pa.Array, lines: np.ndarray) -> KindFacts:
         if name in self.texts and self.options.null_words is None:
