@@ -26,7 +26,7 @@ def plain(buffer: bytes, dialect: CsvDialect, final: bool) -> dict:
     """One byte after the other; nothing clever."""
     rows, stray, blank = [], [], 0
     at = start = line = start_line = 0
-    state, opened, is_stray = "start", -1, False
+    state, opened, is_stray, loose = "start", -1, False, False
     while at < len(buffer):
         byte, after = buffer[at : at + 1], buffer[at + 1 : at + 2]
         size = 2 if byte + after == b"\r\n" else 1
@@ -37,6 +37,8 @@ def plain(buffer: bytes, dialect: CsvDialect, final: bool) -> dict:
             at += 2
             state = "bare" if state == "start" else state
             continue
+        if state == "quoted" and loose and byte in (b"\r", b"\n"):
+            state = "bare"
         if state == "quoted":
             if byte == dialect.quote and after == dialect.quote:
                 at += 2
@@ -45,7 +47,7 @@ def plain(buffer: bytes, dialect: CsvDialect, final: bool) -> dict:
                 if after in (dialect.delimiter, b"\r", b"\n", b""):
                     state = "bare"
                 else:
-                    is_stray = True
+                    is_stray = loose = True
             line += byte in (b"\r", b"\n")
             at += size if byte in (b"\r", b"\n") else 1
             continue
@@ -62,13 +64,13 @@ def plain(buffer: bytes, dialect: CsvDialect, final: bool) -> dict:
             start, start_line, state, is_stray = at, line, "start", False
             continue
         if state == "start" and byte == dialect.quote:
-            state, opened = "quoted", at
+            state, opened, loose = "quoted", at, False
         elif byte == dialect.delimiter:
             state = "start"
         else:
             state = "bare"
         at += 1
-    still_open = state == "quoted" and final
+    still_open = state == "quoted" and final and not loose
     if final and not still_open and start < len(buffer):
         stray += [len(rows)] if is_stray else []
         rows.append((start, len(buffer), start_line))
@@ -164,3 +166,16 @@ def test_the_quote_that_stays_open_is_named():
     rows = split_csv(b'a,b\n1,"x ""y""\n2,3\n', CsvDialect(), final=True)
     assert rows.open_quote == 6
     assert (len(rows.starts), rows.consumed, rows.consumed_lines) == (1, 4, 1)
+
+
+def test_a_stray_quote_does_not_swallow_the_rows_behind_it():
+    buffer = b'1,"bad"x,y\n2,b\n3,"two\nlines"\n'
+    rows = split_csv(buffer, CsvDialect(), final=True)
+    assert [buffer[a:b] for a, b in zip(rows.starts, rows.ends, strict=True)] == [
+        b'1,"bad"x,y',
+        b"2,b",
+        b'3,"two\nlines"',
+    ]
+    assert rows.stray.tolist() == [0]
+    last = split_csv(b'a\n"x"y', CsvDialect(), final=True)
+    assert (last.stray.tolist(), last.open_quote) == ([1], -1)

@@ -35,6 +35,7 @@ typedef struct {
     int64_t skip;     /* events before this offset are text */
     int64_t literal;  /* a quote here follows an escaped byte, and opens nothing */
     int64_t open;     /* offset of the quote that opened the field, or -1 */
+    int loose; /* the open field has a stray quote, and ends with its line */
     int is_stray, quoted, done, out_of_memory;
 } CsvWalk;
 
@@ -146,8 +147,9 @@ static void csv_line_end(CsvWalk *walk, const CsvRules *rules, const uint8_t *da
                          int64_t at) {
     int is_cr = data[at] == '\r';
     walk->line += is_cr || at == 0 || data[at - 1] != '\r';
-    if (at < walk->skip || walk->open >= 0)
+    if (at < walk->skip || (walk->open >= 0 && !walk->loose))
         return;
+    walk->open = -1;
     if (is_cr && at + 1 == size && !rules->final) {
         walk->done = 1; /* a line feed may follow */
         return;
@@ -162,6 +164,7 @@ static void csv_quote(CsvWalk *walk, const CsvRules *rules, const uint8_t *data,
         int at_field = at == walk->row_start ||
                        (data[at - 1] == rules->delimiter && at != walk->literal);
         walk->open = at_field ? at : -1;
+        walk->loose = 0;
         return;
     }
     int next = at + 1 < size ? data[at + 1] : -1;
@@ -170,7 +173,7 @@ static void csv_quote(CsvWalk *walk, const CsvRules *rules, const uint8_t *data,
     else if (next < 0 || next == '\r' || next == '\n' || next == rules->delimiter)
         walk->open = -1;
     else
-        walk->is_stray = 1;
+        walk->is_stray = walk->loose = 1;
 }
 
 static void csv_event(CsvWalk *walk, const CsvRules *rules, const uint8_t *data, int64_t size,
@@ -206,6 +209,8 @@ static void csv_split(CsvWalk *walk, const CsvRules *rules, const uint8_t *data,
         for (uint64_t bits = mask.events; bits && !walk->done; bits &= bits - 1)
             csv_event(walk, rules, data, size, base + __builtin_ctzll(bits));
     }
+    if (walk->loose)
+        walk->open = -1;
     if (rules->final && walk->open < 0 && walk->row_start < size && !walk->done)
         csv_row(walk, rules, size, size);
     if (!rules->final)

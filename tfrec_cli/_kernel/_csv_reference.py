@@ -5,7 +5,8 @@ The rules, after RFC 4180 and with an answer for what it leaves open:
 * A row ends at `\n`, `\r\n` or `\r`, in any mix, outside quotes.
 * A quote opens a quoted field only at the field's start; elsewhere in a bare field it is text.
 * In a quoted field a doubled quote is one quote; a quote before a delimiter, a line end or the end
-  of the data closes the field; any other is *stray*: it is text and marks its row as faulty.
+  of the data closes the field; any other is *stray*: it is text and marks its row as faulty. Such a
+  row ends with its line: a field whose quotes are in doubt must not swallow the rows behind it.
 * An escape byte, where the dialect has one, makes the next byte text.
 * A line without any byte is blank and no row, unless rows have one column.
 
@@ -112,16 +113,20 @@ def _rows(buffer: bytes, dialect: CsvDialect, final: bool, quotes: _Offsets | No
 
 
 @lru_cache(maxsize=64)
-def _patterns(dialect: CsvDialect) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """What matters in a bare field (after its first byte), and inside a quoted one."""
+def _patterns(dialect: CsvDialect) -> tuple[re.Pattern[bytes], ...]:
+    """What matters in a bare field (after its first byte), inside a quoted one, and inside a
+    quoted one behind a stray quote.
+    """
     delimiter, never = re.escape(dialect.delimiter), rb"(?!)"
     quote = re.escape(dialect.quote) if dialect.quote else never
     escaped = re.escape(dialect.escape) + rb"(?s:.)?" if dialect.escape else never
     bare = rb"(?P<escape>%b)|(?P<end>\r\n?|\n)|(?<=%b)(?P<quote>%b)"
     quoted = rb"(?P<escape>%b)|%b%b|(?P<close>%b)(?=[\r\n]|%b|\Z)|(?P<stray>%b)"
+    inside = quoted % (escaped, quote, quote, quote, delimiter, quote)
     return (
         re.compile(bare % (escaped, delimiter, quote)),
-        re.compile(quoted % (escaped, quote, quote, quote, delimiter, quote)),
+        re.compile(inside),
+        re.compile(rb"(?P<end>[\r\n])|" + inside),
     )
 
 
@@ -186,7 +191,7 @@ def _walk_row(buffer: bytes, dialect: CsvDialect, walk: _Walk) -> tuple[int, int
 
     Both offsets are the buffer's length where no line end follows.
     """
-    bare, _ = _patterns(dialect)
+    bare = _patterns(dialect)[0]
     at, literal = walk.start, -1
     if dialect.quote is not None and buffer.startswith(dialect.quote, at):
         opened, at = at, _walk_quoted(buffer, dialect, walk, at + 1)
@@ -206,11 +211,19 @@ def _walk_row(buffer: bytes, dialect: CsvDialect, walk: _Walk) -> tuple[int, int
 
 
 def _walk_quoted(buffer: bytes, dialect: CsvDialect, walk: _Walk, at: int) -> int:
-    """Offset just past the quote that closes the field which opened before `at`, or -1."""
-    _, quoted = _patterns(dialect)
-    for event in quoted.finditer(buffer, at):
+    """Offset just past the quote that closes the field which opened before `at`, or -1.
+
+    Behind a stray quote the line's end closes it too.
+    """
+    _, pattern, loose = _patterns(dialect)
+    inside = False
+    while event := pattern.search(buffer, at):
         if event.lastgroup == "close":
             return event.end()
+        if event.lastgroup == "end":
+            return event.start()
         if event.lastgroup == "stray":
-            walk.is_stray = True
-    return -1
+            walk.is_stray = inside = True
+            pattern = loose
+        at = event.end()
+    return len(buffer) if inside else -1
