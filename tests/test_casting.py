@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tfrec_cli import wrappings
 from tfrec_cli.casting import arrays, cast
 from tfrec_cli.encoding import encode_rows
 from tfrec_cli.schema.binding import BoundFeature, Missing
 from tfrec_cli.schema.grammar import TextRules
+from tfrec_cli.schema.labels import count_values, sort_labels
 
 OMIT = Missing("omit")
 TEXT = TextRules()
@@ -440,6 +442,37 @@ def test_labels_by_text():
     assert values(pa.array([["dog", "owl", "cat"], []]), many) == [[1, 0], []]
 
 
+VIEWS = pa.array(["a", None, "b"], pa.string_view())
+DIGITS = [decimal.Decimal("0.0000001"), None, decimal.Decimal("12000000")]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([3, None, 1, 3]),
+        pa.array([1.5, 1e20, float("inf"), None]),
+        pa.array([True, None, False]),
+        pa.array(DIGITS, pa.decimal128(30, 7)),
+        pa.array([b"a", b"\xff"]),
+        pa.array([0, 10**9, None], pa.timestamp("ms", "UTC")),
+        pa.array([0, 1], pa.date32()),
+        pa.array([1500, None], pa.duration("ms")),
+        pa.array(["a", None, "b"]).dictionary_encode(),
+        pa.RunEndEncodedArray.from_arrays(pa.array([2, 3], pa.int32()), ["x", "y"]),
+        VIEWS,
+        pa.array([None, None]),
+    ],
+    ids=lambda array: str(array.type),
+)
+def test_values_that_are_counted_as_labels_are_found_as_labels(array):
+    names = sort_labels(count_values(array))
+    result = cast_one(array, feature("int64", labels=names))
+    assert result.faults == ()
+    numbers = result.columns[0].array
+    assert numbers.null_count == sum(value is None for value in array.to_pylist())
+    assert set(numbers.drop_null().to_pylist()) == set(range(len(names)))
+
+
 def test_separators():
     array = pa.array(["1 2  3", "", " ", None, " 4 ", "NA"])
     bound = feature("int64", text=TEXT, separator=" ", ragged=1)
@@ -539,8 +572,9 @@ def test_dictionary_with_null_among_its_values():
 
 
 def test_text_beyond_the_narrow_offsets_gets_wide_ones(monkeypatch):
-    monkeypatch.setattr(arrays, "_INT32_MAX", 10)  # in place of 2 GiB
-    spread = arrays.spread(pa.array(["abcdef", None]), pa.array([0, 0, 1, None]))
+    for module in (arrays, wrappings):
+        monkeypatch.setattr(module, "_INT32_MAX", 10)  # in place of 2 GiB
+    spread = wrappings.spread(pa.array(["abcdef", None]), pa.array([0, 0, 1, None]))
     assert (spread.type, spread.to_pylist()) == (pa.large_string(), ["abcdef"] * 2 + [None] * 2)
     filled = arrays.fill(pa.array([b"x", None]), pa.array([b"123456"]))
     assert (filled.type, filled.to_pylist()) == (pa.large_binary(), [b"x", b"123456"])

@@ -12,7 +12,7 @@ from conftest import REPOSITORY
 PACKAGE = REPOSITORY / "tfrec_cli"
 
 FLOORS = [
-    {"errors", "options", "progress", "buffers", "kinds", "stages"},
+    {"errors", "options", "progress", "buffers", "kinds", "words", "wrappings", "stages"},
     {"_kernel"},
     {"schema"},
     {"casting", "encoding", "decoding", "records"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,92 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfrec_cli.buffers import from_numpy, is_valid, to_numpy
+from tfrec_cli.kinds import is_list
+from tfrec_cli.wrappings import longest, plain, widened
 
 Offsets = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 _INT32_MAX = 2**31 - 1
 
 
-def is_list(kind: pa.DataType) -> bool:
-    """Whether arrays of this type hold lists, of any form (maps are not lists here)."""
-    types = pa.types
-    return bool(
-        types.is_list(kind)
-        or types.is_large_list(kind)
-        or types.is_fixed_size_list(kind)
-        or types.is_list_view(kind)
-        or types.is_large_list_view(kind)
-    )
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether arrays of this type hold text (views are gone after `plain`)."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def is_binary(kind: pa.DataType) -> bool:
-    """Whether arrays of this type hold bytes of any length."""
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
-
-
 def valid(array: pa.Array) -> Mask:
     """Which slots hold a value."""
     return is_valid(array)
-
-
-def plain(array: pa.Array) -> pa.Array:
-    """The array's values without extension, dictionary, run-end and view forms.
-
-    Lists keep their items as they are; `unnest` makes those plain in turn.
-    """
-    while True:
-        kind = array.type
-        if isinstance(kind, pa.BaseExtensionType):
-            array = array.storage
-        elif pa.types.is_dictionary(kind):
-            array = spread(plain(array.dictionary), array.indices)
-        elif pa.types.is_run_end_encoded(kind):
-            array = _decoded_runs(array)
-        elif (viewless := _without_views(kind)) != kind:
-            array = _unviewed(array, viewless)
-        elif pa.types.is_fixed_size_binary(kind):
-            array = pc.cast(array, pa.binary())
-        else:
-            return array
-
-
-def _without_views(kind: pa.DataType) -> pa.DataType:
-    """The type with text and bytes in place of their views, inside lists too."""
-    if pa.types.is_string_view(kind):
-        return pa.large_string()
-    if pa.types.is_binary_view(kind):
-        return pa.large_binary()
-    if is_list(kind) and (item := _without_views(kind.value_type)) != kind.value_type:
-        return pa.large_list(item)
-    return kind
-
-
-def _unviewed(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    # Arrow casts list views to lists whose last offset is missing, and before 18 no views at all.
-    if not _has_list_view(array.type):
-        with contextlib.suppress(pa.ArrowNotImplementedError):
-            return pc.cast(array, kind)
-    return pa.array(array.to_pylist(), kind)
-
-
-def _has_list_view(kind: pa.DataType) -> bool:
-    if not is_list(kind):
-        return False
-    is_view = pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
-    return is_view or _has_list_view(kind.value_type)
-
-
-def _decoded_runs(array: pa.Array) -> pa.Array:
-    # Arrow decodes runs of few types only, but positions are one of them.
-    positions = from_numpy(np.arange(len(array.values)))
-    runs = pa.RunEndEncodedArray.from_arrays(array.run_ends, positions)
-    sliced = runs.slice(array.offset, len(array))
-    return spread(plain(array.values), pc.run_end_decode(sliced))
 
 
 def follow(array: pa.Array, path: Sequence[str]) -> pa.Array:
@@ -203,26 +127,6 @@ def fill(array: pa.Array, default: pa.Array) -> pa.Array:
     if not array.null_count:
         return array
     places = np.where(valid(array), np.arange(len(array)), len(array))
-    if _longest(array, default) * len(array) > _INT32_MAX:
-        array = _widened(array)
+    if longest(array, default) * len(array) > _INT32_MAX:
+        array = widened(array)
     return pa.concat_arrays([array, pc.cast(default, array.type)]).take(from_numpy(places))
-
-
-def spread(values: pa.Array, places: pa.Array) -> pa.Array:
-    """The values at `places` (integers, null for null), many times over where asked.
-
-    Text and bytes get wide offsets where 2 GiB of them could come together.
-    """
-    if _longest(values) * len(places) > _INT32_MAX:
-        values = _widened(values)
-    return values.take(places)
-
-
-def _longest(*arrays: pa.Array) -> int:
-    """The most bytes of one value of text or bytes; 0 for other types."""
-    sized = [a for a in arrays if is_text(a.type) or is_binary(a.type)]
-    return max((pc.max(pc.binary_length(a)).as_py() or 0 for a in sized), default=0)
-
-
-def _widened(array: pa.Array) -> pa.Array:
-    return pc.cast(array, pa.large_string() if is_text(array.type) else pa.large_binary())

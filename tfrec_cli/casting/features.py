@@ -12,14 +12,16 @@ import pyarrow.compute as pc
 
 from tfrec_cli._kernel.model import FeatureColumn
 from tfrec_cli.buffers import from_numpy, scalar, to_numpy
-from tfrec_cli.casting.arrays import Mask, Nested, fill, follow, is_list, is_text, unnest, valid
+from tfrec_cli.casting.arrays import Mask, Nested, fill, follow, unnest, valid
 from tfrec_cli.casting.labels import look_up
 from tfrec_cli.casting.lists import Built, build, constant, missing
 from tfrec_cli.casting.literals import leaf_of
 from tfrec_cli.casting.values import FEATURE_TYPES, SKIP, Values, convert
 from tfrec_cli.errors import Fault
+from tfrec_cli.kinds import is_list, is_text
 from tfrec_cli.schema.binding import BoundFeature
-from tfrec_cli.schema.grammar import TextRules, null_missing
+from tfrec_cli.schema.grammar import TextRules
+from tfrec_cli.schema.separators import split_cells
 from tfrec_cli.stages import timed
 
 _NOWHERE: npt.NDArray[np.int64] = np.empty(0, np.int64)
@@ -58,7 +60,9 @@ def _feature(batch: pa.RecordBatch, feature: BoundFeature) -> Built:
     name = feature.columns[0]
     array = follow(_column(batch, name), feature.path)
     if feature.separator is not None and is_text(array.type):
-        array = _split(array, feature)
+        # Null words in place of numbers are missing.
+        numbers = feature.type != "bytes" and feature.labels is None
+        array = split_cells(array, feature.separator, feature.text or TextRules(), numbers)
     listed = is_list(array.type) or feature.shape is not None or feature.ragged
     return _list(array, feature) if listed else _scalar(array, feature)
 
@@ -133,20 +137,6 @@ def _at_rows(faults: tuple[Fault, ...], nested: Nested) -> tuple[Fault, ...]:
         return ()
     rows = nested.rows_of(np.array([fault.row for fault in faults])).tolist()
     return tuple(replace(fault, row=row) for fault, row in zip(faults, rows, strict=True))
-
-
-def _split(cells: pa.Array, feature: BoundFeature) -> pa.Array:
-    """Text cells as lists of text, split at the separator; at runs of blanks where it is blank.
-
-    Empty cells, and null words in place of numbers, are missing.
-    """
-    rules = feature.text or TextRules()
-    numbers = feature.type != "bytes" and feature.labels is None
-    cells = null_missing(cells, rules, numbers)
-    separator = feature.separator or " "
-    if separator.isspace() and "\t" not in separator:
-        return pc.ascii_split_whitespace(pc.ascii_trim_whitespace(cells))
-    return pc.split_pattern(cells, separator)
 
 
 def _vector(batch: pa.RecordBatch, feature: BoundFeature) -> Built:

@@ -10,13 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfrec_cli.buffers import from_numpy, from_values, scalar
-from tfrec_cli.casting.arrays import fill, is_text, valid
+from tfrec_cli.casting.arrays import fill, valid
 from tfrec_cli.casting.literals import leaf_of
 from tfrec_cli.casting.values import SKIP, Values, convert
-from tfrec_cli.casting.words import as_text
 from tfrec_cli.errors import Fault, counted, did_you_mean
+from tfrec_cli.kinds import is_text
 from tfrec_cli.schema.binding import BoundFeature
 from tfrec_cli.schema.grammar import null_declared
+from tfrec_cli.words import as_text
 
 
 def look_up(array: pa.Array, feature: BoundFeature, column: str | None) -> Values:
@@ -27,9 +28,7 @@ def look_up(array: pa.Array, feature: BoundFeature, column: str | None) -> Value
     not among the labels become faults, nulls or the default, as `feature.unknown` says.
     """
     names = feature.labels or ()
-    texts = (
-        as_text(array) if not pa.types.is_null(array.type) else pa.nulls(len(array), pa.string())
-    )
+    texts = as_text(array)
     if feature.text is not None and is_text(array.type):
         texts = null_declared(texts, feature.text)
     places = pc.index_in(texts, value_set=from_values(names, texts.type), skip_nulls=True)

@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from tfrec_cli._kernel.model import FeatureColumn
 from tfrec_cli.buffers import from_numpy
-from tfrec_cli.casting.arrays import Mask, Nested, Offsets, composed, fill, listed, spread, valid
+from tfrec_cli.casting.arrays import Mask, Nested, Offsets, composed, fill, listed, valid
 from tfrec_cli.casting.literals import leaf_of, nested_of
 from tfrec_cli.casting.values import SKIP
 from tfrec_cli.errors import Fault
 from tfrec_cli.schema.binding import BoundFeature
+from tfrec_cli.wrappings import spread
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfrec_cli.buffers import from_numpy, scalar, to_numpy
-from tfrec_cli.casting.arrays import is_binary, is_text, valid
-from tfrec_cli.casting.words import as_text, in_own_unit, is_time, out_of_years
+from tfrec_cli.casting.arrays import valid
 from tfrec_cli.errors import Fault
+from tfrec_cli.kinds import is_binary, is_text
 from tfrec_cli.schema.binding import BoundFeature, FeatureType
 from tfrec_cli.schema.grammar import Parsed, TextRules, null_declared, parse_float, parse_int64
+from tfrec_cli.words import as_text, in_own_unit, is_time, out_of_years
 
 FEATURE_TYPES = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.binary()}
 SKIP = "or use --on-error skip."

@@ -26,8 +26,11 @@ from tfrec_cli.errors import (
     listed,
     shorten,
 )
-from tfrec_cli.schema.arrowtypes import unwrapped
-from tfrec_cli.schema.grammar import TextRules, null_declared, null_missing
+from tfrec_cli.kinds import is_list
+from tfrec_cli.schema.grammar import TextRules, null_declared
+from tfrec_cli.schema.separators import split_cells
+from tfrec_cli.words import as_text
+from tfrec_cli.wrappings import plain
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,1000}")
 _SHOWN = 20
@@ -122,51 +125,24 @@ def count_values(
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     for name in path:
         array = pc.struct_field(array, name)
-    array = _flat(array)
+    array = _items(array)
     if separator is not None:
-        array = _flat(_split(array, separator, text or TextRules()))
+        array = _items(split_cells(array, separator, text or TextRules(), numbers=False))
     array = array if text is None else null_declared(array, text)
     found = pc.value_counts(array.drop_null())
     counts: Counter[str] = Counter()
-    for value, count in zip(_texts(found.field(0)), found.field(1).to_pylist(), strict=True):
+    texts = as_text(found.field(0)).to_pylist()
+    for value, count in zip(texts, found.field(1).to_pylist(), strict=True):
         counts[value] += count
     return counts
 
 
-def _split(cells: pa.Array, separator: str, rules: TextRules) -> pa.Array:
-    """Cells as lists; a blank separator stands for any run of blanks."""
-    cells = null_missing(cells, rules, numbers=False)
-    if separator.isspace() and "\t" not in separator:
-        return pc.ascii_split_whitespace(pc.ascii_trim_whitespace(cells))
-    return pc.split_pattern(cells, separator)
-
-
-def _flat(array: pa.Array) -> pa.Array:
-    while True:
-        if isinstance(array, pa.ExtensionArray):
-            array = array.storage
-        elif pa.types.is_run_end_encoded(array.type):
-            array = pc.run_end_decode(array)
-        elif pa.types.is_dictionary(array.type):
-            array = pc.cast(array, unwrapped(array.type))
-        elif pa.types.is_string_view(array.type):
-            array = pa.array(array.to_pylist(), pa.large_string())  # older Arrows cannot cast views
-        elif pa.types.is_binary_view(array.type):
-            array = pa.array(array.to_pylist(), pa.large_binary())
-        elif hasattr(array.type, "value_type") and hasattr(array, "flatten"):
-            array = array.flatten()
-        else:
-            return array
-
-
-def _texts(values: pa.Array) -> list[str]:
-    """Distinct values as labels are spelled: numbers by their shortest digits."""
-    if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
-        return [value.decode("utf-8", "replace") for value in values.to_pylist()]
-    try:
-        return [str(text) for text in pc.cast(values, pa.string()).to_pylist()]
-    except pa.ArrowException:
-        return [str(value) for value in values.to_pylist()]
+def _items(array: pa.Array) -> pa.Array:
+    """The plain values of an array, those of its lists where it has them."""
+    array = plain(array)
+    while is_list(array.type):
+        array = plain(array.flatten())
+    return array
 
 
 def unknown_values(counts: Mapping[str, int], labels: Sequence[str]) -> dict[str, int]:

@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfrec_cli.buffers import is_valid, to_numpy
-from tfrec_cli.casting.arrays import plain
-from tfrec_cli.casting.words import as_text
 from tfrec_cli.schema.grammar import TextRules, null_missing
+from tfrec_cli.words import as_text
+from tfrec_cli.wrappings import plain
 
 Keys = npt.NDArray[np.uint64]
 

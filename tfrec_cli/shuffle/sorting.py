@@ -22,13 +22,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfrec_cli.buffers import is_valid, scalar, to_numpy
-from tfrec_cli.casting.arrays import is_binary, is_text, plain
-from tfrec_cli.casting.words import in_own_unit, is_time
 from tfrec_cli.errors import UsageError
+from tfrec_cli.kinds import is_binary, is_text
 from tfrec_cli.schema.arrowtypes import unwrapped
 from tfrec_cli.schema.grammar import null_missing, parse_float, parse_int64
 from tfrec_cli.shuffle.identity import OrderColumn
 from tfrec_cli.sources.base import SourceBatch
+from tfrec_cli.words import in_own_unit, is_time
+from tfrec_cli.wrappings import plain
 
 _SIGN = np.uint64(1 << 63)
 

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from tfrec_cli.kinds import is_packed, is_viewless_list
 from tfrec_cli.sources.base import Fault
-from tfrec_cli.sources.decoded import values_and_places
+from tfrec_cli.wrappings import values_and_places
 
 _UNITS = ("s", "ms", "us", "ns")
 

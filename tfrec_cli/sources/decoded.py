@@ -18,22 +18,11 @@ import pyarrow.parquet as pq
 from tfrec_cli.buffers import from_numpy, to_numpy
 from tfrec_cli.kinds import is_binary, is_packed, is_text, is_viewless_list
 from tfrec_cli.sources.footer import open_parquet
+from tfrec_cli.wrappings import values_and_places
 
 Sizes = npt.NDArray[np.int64]
 # What a batch may become where some values of a dictionary are far longer than most.
 MOST_BYTES = 256 * 2**20
-
-
-def values_and_places(array: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The values of a dictionary or run-end encoded array, and for each slot its place among them,
-    null where the slot is null.
-    """
-    if pa.types.is_dictionary(array.type):
-        return array.dictionary, array.indices
-    # Arrow decodes runs of few types only, but positions are one of them.
-    positions = from_numpy(np.arange(len(array.values)))
-    runs = pa.RunEndEncodedArray.from_arrays(array.run_ends, positions)
-    return array.values, pc.run_end_decode(runs.slice(array.offset, len(array)))
 
 
 def cut_decoded(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfrec_cli.buffers import from_values, scalar, to_numpy
-from tfrec_cli.casting.arrays import is_binary, is_list, is_text
+from tfrec_cli.kinds import is_binary, is_list, is_text
 
 _TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -46,6 +46,8 @@ def as_text(array: pa.Array) -> pa.Array:
     kind = array.type
     if is_text(kind):
         return array
+    if pa.types.is_null(kind):
+        return pa.nulls(len(array), pa.string())
     if is_binary(kind):
         return _by_value(array, lambda value: value.decode("utf-8", "replace"))
     if pa.types.is_decimal(kind):
