@@ -251,3 +251,57 @@ def test_signals_leave_nothing_behind(
     assert b"Traceback" not in error
     left = [p for p in sorted(people.iterdir()) if not p.name.endswith(".tfrec-lock")]
     assert left == before
+
+
+def test_the_program_alone_shows_its_help(people: Path) -> None:
+    result = tfrec(cwd=people)
+    text = (result.stdout + result.stderr).decode()
+    assert "Commands:" in text
+    assert "\n  convert" in text
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_a_closed_stream_is_no_fault(people: Path, closed: str) -> None:
+    command = f"{sys.executable} -m tfrec_cli convert people.csv out {closed}"
+    result = subprocess.run(command, shell=True, cwd=people, capture_output=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert b"Traceback" not in result.stderr
+    assert (people / "out" / "manifest.json").exists()
+
+
+def test_a_signal_that_python_lost_is_raised_at_the_next_step() -> None:
+    code = (
+        "import os, signal, weakref\n"
+        "from tfrec_cli.cli.signals import Terminated, watch\n"
+        "from tfrec_cli.cli.progress import TerminalReporter\n"
+        "watch()\n"
+        "class Thing: pass\n"
+        "thing = Thing()\n"
+        "weakref.finalize(thing, os.kill, os.getpid(), signal.SIGTERM)\n"
+        "ref = weakref.ref(thing, lambda _: [None for _ in range(1000)])\n"
+        "try:\n"
+        "    del thing\n"
+        "    TerminalReporter(bar=False).advance(1, 1)\n"
+        "except Terminated:\n"
+        "    print('unwound')\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert result.stdout == b"unwound\n", result.stderr
+
+
+def test_shells_complete_commands_and_options(people: Path) -> None:
+    for shell in ("bash", "zsh", "fish"):
+        script = tfrec_environment(people, _TFREC_COMPLETE=f"{shell}_source")
+        assert b"_TFREC_COMPLETE" in script
+    words = tfrec_environment(
+        people, _TFREC_COMPLETE="bash_complete", COMP_WORDS="tfrec convert --sh", COMP_CWORD="2"
+    )
+    assert b"--shards" in words
+
+
+def tfrec_environment(cwd: Path, **variables: str) -> bytes:
+    program = Path(sys.executable).with_name("tfrec")
+    result = subprocess.run(
+        [program], cwd=cwd, env=os.environ | variables, capture_output=True, check=False
+    )
+    return result.stdout

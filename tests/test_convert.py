@@ -422,3 +422,35 @@ def test_labels_beyond_the_limit_do_not_count(tmp_path: Path) -> None:
         tfrec_cli.convert(source, str(tmp_path / "o2"), schema=known, limit=2)
     assert "ant" in str(caught.value)
     assert "bee" not in str(caught.value)
+
+
+def test_an_unknown_label_left_out_is_a_missing_value(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.csv", "c\ncat\ncow\n")
+    schema = {"features": {"c": {"type": "int64", "labels": ["cat"], "unknown": "omit"}}}
+    manifest = tfrec_cli.convert(source, str(tmp_path / "out"), schema=schema)
+    assert [f.missing for f in manifest.features] == ["omit"]
+
+
+def test_source_options_in_a_schema_are_reported_with_their_line(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.csv", "a\n1\n")
+    schema = write(
+        tmp_path / "s.yaml", "version: 1\nsource: {delimeter: ';'}\nfeatures: {a: int64}\n"
+    )
+    with pytest.raises(SchemaError, match=r's\.yaml, line 2: source: delimeter.*"delimiter"'):
+        tfrec_cli.convert(source, str(tmp_path / "out"), schema=schema)
+
+
+def test_a_source_named_twice_is_read_once_and_said(tmp_path: Path) -> None:
+    listener = Listener()
+    source = write(tmp_path / "a.csv", "a\n1\n")
+    manifest = tfrec_cli.convert([source, source], str(tmp_path / "out"), reporter=listener)
+    assert manifest.records == 1
+    assert any("read once: a.csv" in notice for notice in listener.notices)
+
+
+def test_two_ways_to_say_how_many_shards_exclude_each_other(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.csv", "a\n1\n")
+    with pytest.raises(UsageError, match="--shard-size"):
+        tfrec_cli.convert(source, str(tmp_path / "out"), shards=2, shard_size="1MB")
+    with pytest.raises(UsageError, match="one file"):
+        tfrec_cli.convert(source, str(tmp_path / "out.tfrecord"), shard_size="1MB")

@@ -37,7 +37,7 @@ def convert(
     name: str | None = None,
     split: str | None = None,
     shards: int | None = None,
-    shard_size: int | str = "128MiB",
+    shard_size: int | str | None = None,
     compression: str | None = None,
     compressor: Literal["zlib", "isal", "libdeflate"] = "zlib",
     limit: int | None = None,
@@ -70,7 +70,7 @@ def convert(
     compressor: what compresses; `isal` and `libdeflate` come with `tfrec-cli[fast]`.
     split: a name, names, or fractions as in `train=0.8,test=0.2`.
     sort_by, key: a column, or several. seed, split_seed: None is 0.
-    shard_size, memory: bytes, or text with a unit; memory None is a quarter of the machine's.
+    shard_size, memory: bytes, or text with a unit; None is 128 MiB, and a quarter of the machine's.
     jobs: threads; the output does not depend on it.
     verify: read all that was written before it is put at dest; DamageError where it is not right.
     reporter: receives progress and notices (see `tfrec_cli.progress.Reporter`).
@@ -98,7 +98,7 @@ def convert(
         name=name,
         split=split,
         shards=shards,
-        shard_size=parse_size(str(shard_size)),
+        shard_size=None if shard_size is None else parse_size(str(shard_size)),
         compression=None if compression is None else Compression.parse(compression, compressor),
         compressor=compressor,
         limit=limit,

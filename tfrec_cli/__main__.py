@@ -1,6 +1,21 @@
-"""`python -m tfrec_cli` is `tfrec`."""
+"""The process `tfrec`, which `python -m tfrec_cli` is too."""
 
-from tfrec_cli.cli import main
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+
+def main() -> NoReturn:
+    """Run the command line. Ctrl-C while it is still being imported ends in one line as well."""
+    try:
+        from tfrec_cli.cli import main as run
+    except KeyboardInterrupt:
+        os.write(2, b"tfrec: interrupted; nothing was left behind.\n")
+        sys.exit(130)
+    run()
+
 
 if __name__ == "__main__":
     main()

@@ -116,6 +116,8 @@ def _open_dest(options: ConvertOptions) -> Dest:
     """DEST, refused now where it would be refused after all the work."""
     dest = choose_dest(options)
     if dest.kind == "stdout":
+        if sys.stdout is None:
+            raise UsageError("DEST is - but standard output is closed.")
         if sys.stdout.isatty():
             raise UsageError("DEST is - but standard output is a terminal. Pipe it somewhere.")
     else:
@@ -148,10 +150,10 @@ def _checked(options: ConvertOptions, dest: Dest) -> ConvertOptions:
         check_rejects(options.rejects, dest)
     if dest.kind == "folder":
         return options
-    if options.shards not in (None, 1):
-        raise UsageError(
-            f"--shards {options.shards}: DEST {dest.text} is one file. Give a folder as DEST."
-        )
+    one = options.shards if options.shard_size is None else options.shard_size
+    if one not in (None, 1):
+        flag = "--shards" if options.shard_size is None else "--shard-size"
+        raise UsageError(f"{flag} {one}: DEST {dest.text} is one file. Give a folder as DEST.")
     if asked.fractions[1:]:
         raise UsageError(
             f"--split {options.split}: DEST {dest.text} is one file. Give a folder as DEST."
@@ -313,10 +315,16 @@ def _facts(feature: BoundFeature) -> FeatureFacts:
         feature.shape,
         feature.ragged,
         row_lengths(feature.key, feature.ragged),
-        feature.missing.action,
+        _missing(feature),
         feature.labels,
         feature.first_label,
     )
+
+
+def _missing(feature: BoundFeature) -> str:
+    """What a reader meets where there is no value; an unknown label may be left out as well."""
+    omits = "omit" in (feature.missing.action, feature.unknown.action)
+    return "omit" if omits else feature.missing.action
 
 
 def _output_options(options: ConvertOptions) -> dict[str, Any]:

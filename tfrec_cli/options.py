@@ -140,6 +140,7 @@ class ConvertOptions:
     dest: a folder, one file (by its suffix), or `-` for standard output.
     compression: None follows DEST's suffix, and `compressor` then says who compresses.
     schema: a schema file, a mapping of the same shape, or None to infer.
+    shards: how many of each split; None aims for `shard_size` bytes (None: DEFAULT_SHARD_SIZE).
     split: a name, names, or names with fractions (`train=0.8,test=0.2`). seed, split_seed: None
     is 0. memory: bytes that ordering may use beside a constant.
     """
@@ -152,7 +153,7 @@ class ConvertOptions:
     name: str | None = None
     split: str | None = None
     shards: int | None = None
-    shard_size: int = DEFAULT_SHARD_SIZE
+    shard_size: int | None = None
     compression: Compression | None = None
     compressor: CompressorName = "zlib"
     limit: int | None = None
@@ -181,6 +182,8 @@ class ConvertOptions:
             _refuse_number(name, getattr(self, name), least=1)
         for name in ("max_errors", "seed", "split_seed"):
             _refuse_number(name, getattr(self, name), least=0)
+        if self.shards is not None and self.shard_size is not None:
+            raise UsageError("--shards and --shard-size both say how many shards; give one.")
 
 
 def _refuse_number(name: str, value: object, least: int) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from tfrec_cli.arrangement import DEFAULT_SPLIT
 from tfrec_cli.dataset.naming import shard_rows
 from tfrec_cli.errors import CellError, Reject, RejectLimitError, SourceError
-from tfrec_cli.options import ConvertOptions
+from tfrec_cli.options import DEFAULT_SHARD_SIZE, ConvertOptions
 from tfrec_cli.scanning import Checks
 from tfrec_cli.tasks import Piece, Work, encode_batch, read_piece
 
@@ -116,7 +116,8 @@ def _shards(options: ConvertOptions, mean_size: float, records: int) -> tuple[in
 def _shard_count(options: ConvertOptions, mean_size: float, records: int) -> int:
     if options.shards is not None:
         return options.shards
-    return max(1, min(records, round(records * mean_size / options.shard_size)))
+    size = options.shard_size or DEFAULT_SHARD_SIZE
+    return max(1, min(records, round(records * mean_size / size)))
 
 
 def _mean_size(work: Work, pieces: Sequence[Piece], options: ConvertOptions) -> float:

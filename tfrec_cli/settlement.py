@@ -10,7 +10,7 @@ from functools import partial
 import pyarrow as pa
 
 from tfrec_cli.engines.threads import ordered_map
-from tfrec_cli.errors import CellError
+from tfrec_cli.errors import CellError, SchemaError
 from tfrec_cli.options import ConvertOptions
 from tfrec_cli.schema.binding import BoundFeature
 from tfrec_cli.schema.infer import infer_schema
@@ -61,10 +61,7 @@ def settle(options: ConvertOptions) -> Settled:
     Raises UsageError, SchemaError and SourceError where the two do not fit or cannot be read.
     """
     given = None if options.schema is None else load_schema(options.schema)
-    saved = given.source if given else {}
-    source = open_source(
-        options.sources, options.source, options.source_options, saved, options.temp_dir
-    )
+    source = _open(options, given)
     types = given is None or given.rest == "keep" or bool(options.sort_by)
     survey = source.survey(Needs(types, options.temp_dir, options.jobs))
     described = dict(survey.options) | {"name": source.name}
@@ -77,6 +74,17 @@ def settle(options: ConvertOptions) -> Settled:
     features = bind(schema, survey.columns)
     prints = tuple(fingerprint(path) for path in label_files(given)) if given else ()
     return Settled(source, survey, schema, features, given is None, notes, prints)
+
+
+def _open(options: ConvertOptions, given: Schema | None) -> Source:
+    saved = given.source if given else {}
+    try:
+        return open_source(
+            options.sources, options.source, options.source_options, saved, options.temp_dir
+        )
+    except SchemaError as error:
+        place = given.places.at("source") if given else ""
+        raise SchemaError(f"{place}{error}") from None
 
 
 def _named(options: ConvertOptions) -> str:

@@ -8,22 +8,17 @@ from __future__ import annotations
 import atexit
 import gc
 import os
-import signal
 import sys
 import warnings
 from collections.abc import Sequence
-from types import FrameType
 from typing import Any, NoReturn
 
 import click
 
 from tfrec_cli.cli import convert, loader, plan, schema, sources, verify
 from tfrec_cli.cli.common import print_version
+from tfrec_cli.cli.signals import Terminated, watch
 from tfrec_cli.errors import TfrecError
-
-
-class Terminated(BaseException):
-    """SIGTERM arrived: unwind, clean up, exit 143."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -62,6 +57,12 @@ for command in (cli, *cli.commands.values()):
     command.help = (command.help or "").replace(r"\b", "\b")
 
 
+# `tfrec` alone: an exception with the help as its message, from click 8.2 on.
+_HELP_WANTED: tuple[type[BaseException], ...] = tuple(
+    filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)])
+)
+
+
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run `tfrec` and exit: 0 done, 1 failed, 2 wrong usage, 3 damage, 130/143 interrupted.
 
@@ -78,7 +79,7 @@ def _run(args: Sequence[str] | None) -> int:
     if args is None:
         # Imports make objects by the hundred thousand, none of them garbage.
         gc.set_threshold(100_000)
-    signal.signal(signal.SIGTERM, _terminate)
+        watch()
     if not sys.warnoptions:
         # Warnings of libraries are for programmers; users get notices and errors.
         warnings.simplefilter("ignore")
@@ -104,10 +105,6 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _terminate(_signum: int, _frame: FrameType | None) -> NoReturn:
-    raise Terminated
-
-
 def _report(error: BaseException) -> int:
     """Say what went wrong in one line; return the exit code."""
     if isinstance(error, SystemExit):
@@ -118,6 +115,9 @@ def _report(error: BaseException) -> int:
         return _say("interrupted; nothing was left behind.", 130)
     if isinstance(error, BrokenPipeError):
         return 1
+    if isinstance(error, _HELP_WANTED):
+        click.echo(error.format_message(), err=True)  # type: ignore[attr-defined]
+        return 2
     if isinstance(error, click.UsageError):
         return _say(f"{error.format_message()} {_see_help(error)}", 2)
     if isinstance(error, click.ClickException):

@@ -46,7 +46,7 @@ SHOWN_FEATURES = 20
 @order_options
 @click.option("--shards", type=click.IntRange(1), help="Number of shards of each split.")
 @click.option(
-    "--shard-size", metavar="SIZE", type=Parsed("size", parse_size), default="128MiB",
+    "--shard-size", metavar="SIZE", type=Parsed("size", parse_size),
     help="Aim for shards of SIZE bytes (units: KiB, MiB, GiB, kB, MB, GB). Default: 128MiB.",
 )  # fmt: skip
 @click.option(

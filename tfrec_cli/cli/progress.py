@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from tfrec_cli.cli.signals import check
+
 
 class TerminalReporter:
     """Collects notices; draws a bar on standard error where that is a terminal.
@@ -14,12 +16,13 @@ class TerminalReporter:
 
     def __init__(self, bar: bool = True) -> None:
         self.notices: list[str] = []
-        self._draw = bar and sys.stderr.isatty()
+        self._draw = bar and sys.stderr is not None and sys.stderr.isatty()
         self._bar: Any = None
         self._size = 0
 
     def stage(self, name: str, records: int | None) -> None:
         """Begin a new bar."""
+        check()
         self.close()
         if self._draw:
             from tqdm import tqdm
@@ -32,6 +35,7 @@ class TerminalReporter:
 
     def advance(self, records: int, size: int) -> None:
         """Move the bar on."""
+        check()
         if self._bar is not None:
             self._size += size
             elapsed = self._bar.format_dict["elapsed"]

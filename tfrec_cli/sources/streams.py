@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import IO
 
 from tfrec_cli.errors import SourceError
-from tfrec_cli.sources.magic import ending_of
+from tfrec_cli.sources.magic import HEAD, ending_of
 from tfrec_cli.sources.paths import unreadable
 from tfrec_cli.sources.spools import Spools
 
@@ -24,8 +24,11 @@ def settle_streams(inputs: Sequence[str], spools: Spools) -> list[str]:
     format where its first bytes do. It lives as long as `spools`. Raises SourceError where the
     stream is empty or a terminal, or cannot be copied.
     """
-    settled = (_settle_stream(item, spools) for item in dict.fromkeys(inputs))
-    return [path for paths in settled for path in paths]
+    settled: dict[str, list[str]] = {}
+    for item in inputs:
+        if item not in settled:
+            settled[item] = _settle_stream(item, spools)
+    return [path for item in inputs for path in settled[item]]
 
 
 def _settle_stream(item: str, spools: Spools) -> list[str]:
@@ -60,7 +63,7 @@ def _spool(stream: IO[bytes], name: str, spools: Spools) -> str:
         with open(path, "wb") as copy:
             shutil.copyfileobj(stream, copy, 2**20)
         with open(path, "rb") as copy:
-            head = copy.read(8)
+            head = copy.read(HEAD)
         ending = ending_of(head)
         if ending and not name.endswith(ending):
             os.rename(path, path + ending)
