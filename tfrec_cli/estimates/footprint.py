@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from tfrec_cli._kernel import encode
 from tfrec_cli._kernel.model import FeatureColumn
 from tfrec_cli.estimates.sample import Part
+from tfrec_cli.kinds import is_viewless_list
 
 FRAME = 16
 """Bytes around each record: length, two checksums."""
@@ -159,7 +160,7 @@ def _entry_bytes(column: FeatureColumn) -> int:
 
 
 def _value_bytes(array: pa.Array) -> int:
-    values = array.flatten() if _is_list(array.type) else array.drop_null()
+    values = array.flatten() if is_viewless_list(array.type) else array.drop_null()
     if pa.types.is_float32(values.type):
         return 4 * len(values)
     if pa.types.is_int64(values.type):
@@ -171,12 +172,6 @@ def _varint_sizes(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Bytes of each number as protobuf writes it: seven bits a byte, ten where it is negative."""
     sizes = np.searchsorted(_VARINT_STEPS, values, side="right") + 1
     return np.where(values < 0, 10, sizes)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    )
 
 
 def _image_bytes(array: pa.Array) -> int:

@@ -128,16 +128,6 @@ class KindFacts:
         return missing + (self._count(Meaning.NAN) if self.kind == "int64" else 0)
 
     @property
-    def not_int64(self) -> Cell | None:
-        """The first cell that is neither missing nor an integer."""
-        return self._first(Meaning.BOOLEAN, Meaning.FLOAT, Meaning.SPECIAL, Meaning.TEXT)
-
-    @property
-    def not_float(self) -> Cell | None:
-        """The first cell that is neither missing nor a number."""
-        return self._first(Meaning.BOOLEAN, Meaning.TEXT)
-
-    @property
     def odd(self) -> Cell | None:
         """The cell that keeps the column from a narrower kind, where that is not obvious."""
         numbers = self._count(Meaning.NAN, Meaning.INTEGER, Meaning.FLOAT, Meaning.SPECIAL)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from tfrec_cli.sources.base import Fingerprint
 from tfrec_cli.sources.files import counted, display, is_hidden, some
-from tfrec_cli.sources.imagetree import IMAGE_SUFFIXES
+from tfrec_cli.sources.suffixes import IMAGE_SUFFIXES
 
 SKIP = "or leave such pictures out with --on-error skip."
 

@@ -22,8 +22,8 @@ from tfrec_cli.sources.box_options import EDGES, ROLES, SIZES, BoxSettings
 from tfrec_cli.sources.csv import CsvSource
 from tfrec_cli.sources.csv_layout import find_layout
 from tfrec_cli.sources.files import display, expand_inputs, has_suffix
+from tfrec_cli.sources.suffixes import PARQUET_SUFFIXES
 
-PARQUET_SUFFIXES = (".parquet", ".pq", ".parq")
 _WORDS = ("filename", "class")
 # Other names that people give these columns, in lower case.
 _SPELLINGS = {

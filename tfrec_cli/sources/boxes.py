@@ -58,8 +58,8 @@ from tfrec_cli.sources.box_table import place_of, read_tables
 from tfrec_cli.sources.files import display, has_suffix, walk
 from tfrec_cli.sources.imagefile import ImageFile, read_image
 from tfrec_cli.sources.images import cuts, image_cells
-from tfrec_cli.sources.imagetree import IMAGE_SUFFIXES
 from tfrec_cli.sources.readers import read_each
+from tfrec_cli.sources.suffixes import IMAGE_SUFFIXES
 
 _TYPES = {
     "image/encoded": pa.binary(),

@@ -7,7 +7,7 @@ missing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,11 +19,11 @@ from tfrec_cli.errors import CellError, shorten
 from tfrec_cli.schema.grammar import KindFacts
 from tfrec_cli.sources.base import Column, Needs, Origin, Partition, SourceBatch, Survey
 from tfrec_cli.sources.csv_cells import read_cells
-from tfrec_cli.sources.csv_layout import CSV_SUFFIXES, TSV_SUFFIXES
 from tfrec_cli.sources.csv_options import CsvOptions
 from tfrec_cli.sources.csv_stream import Block, Content, changed, read_blocks
 from tfrec_cli.sources.csv_survey import CsvPart, FileSurvey, place, survey_files
 from tfrec_cli.sources.files import counted, display, expand_inputs
+from tfrec_cli.sources.suffixes import CSV_SUFFIXES, TSV_SUFFIXES
 
 
 class CsvSource:
@@ -87,7 +87,8 @@ class CsvSource:
         table = read_cells(block.data, rows, part.layout, known, quoted_empty)
         cells = dict(zip(known, table.columns, strict=True))
         data = _record_batch(columns, cells, rows if isinstance(rows, int) else len(rows.starts))
-        lines = partial(_lines, block.data, part.layout.dialect, block.line)
+        # Every reject of the block asks for its line; the answer is found once.
+        lines = cache(partial(_lines, block.data, part.layout.dialect, block.line))
         return SourceBatch(data, Origin(part.layout.path, first_row, lines), table.faults)
 
 
@@ -126,7 +127,7 @@ def _record_batch(columns: Sequence[str], cells: dict[str, pa.Array], rows: int)
 
 def _lines(data: bytes, dialect: CsvDialect, line: int) -> Sequence[int]:
     """The line of each row in `data`, whose first is `line`."""
-    found: list[int] = (split_csv(data, dialect, True).lines + line).tolist()
+    found: Sequence[int] = split_csv(data, dialect, True).lines + line
     return found
 
 

@@ -13,6 +13,8 @@ from tfrec_cli.sources.csv_options import CsvOptions
 from tfrec_cli.sources.csv_rows import Cells, count_line_ends, split_row
 from tfrec_cli.sources.csv_stream import ROW_LIMIT, Content, Framing, endless_row, sniff
 from tfrec_cli.sources.files import display, has_suffix
+from tfrec_cli.sources.magic import PARQUET
+from tfrec_cli.sources.suffixes import TSV_SUFFIXES
 
 _CANDIDATES = (b",", b";", b"\t", b"|")
 _SEPARATOR_LINE = re.compile(rb"sep=([,;\t|])(?:\r\n|\r|\n)")
@@ -20,15 +22,10 @@ _SAMPLE = 2**16
 _SAMPLE_MOST = 2**20
 _SAMPLE_ROWS = 100
 _NOT_CSV = (
-    (b"PAR1", "a Parquet file. Read it with --source parquet."),
+    (PARQUET, "a Parquet file. Read it with --source parquet."),
     (b"PK\x03\x04", "a zip archive or an Excel workbook. Unpack it, or export it as CSV."),
     (b"\xd0\xcf\x11\xe0", "an old Excel workbook. Export it as CSV."),
 )
-
-
-PACKED_SUFFIXES = ("", ".gz", ".bz2", ".zst", ".xz")
-CSV_SUFFIXES = tuple(".csv" + packed for packed in PACKED_SUFFIXES)
-TSV_SUFFIXES = tuple(".tsv" + packed for packed in PACKED_SUFFIXES)
 
 
 @dataclass(frozen=True)

@@ -17,18 +17,13 @@ from tfrec_cli.errors import SourceError
 from tfrec_cli.sources.base import Fingerprint
 from tfrec_cli.sources.csv_rows import count_line_ends
 from tfrec_cli.sources.files import display, unreadable
+from tfrec_cli.sources.magic import compression_of
 
 # Longest row, in bytes: where the search for the end of a quote left open in a large file stops.
 ROW_LIMIT = 2**30
 # Largest size asked of a block: with the longest row in it, Arrow can still count it in 32 bits.
 BLOCK_LIMIT = 2**28
 
-_COMPRESSED = (
-    (b"\x1f\x8b\x08", "gzip"),
-    (b"BZh", "bz2"),
-    (b"\x28\xb5\x2f\xfd", "zstd"),
-    (b"\xfd7zXZ\x00", "xz"),
-)
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
@@ -68,9 +63,7 @@ def sniff(path: str, encoding: str | None) -> Framing:
     """
     with Content(path, Framing()) as content:
         head = content.read(16)
-    compression = next((name for magic, name in _COMPRESSED if head.startswith(magic)), None)
-    if compression == "bz2" and head[4:10] not in (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"):
-        compression = None
+    compression = compression_of(head)
     if compression is not None:
         with Content(path, Framing(compression)) as content:
             head = content.read(4)
@@ -316,14 +309,16 @@ def read_blocks(
     while not final:
         data = content.read_all(wanted)
         final = len(data) < wanted
-        buffer = pending + data if pending else data
+        # A line's end is mostly a row's end; then the block is the buffer, without another copy.
+        cut = len(data) if final else data.rfind(b"\n") + 1 or len(data)
+        buffer, rest = b"".join((pending, memoryview(data)[:cut])), data[cut:]
         del data, pending  # no copy is kept while others work with the block
         rows = split_csv(buffer, dialect, final)
         if rows.open_quote >= 0 or len(buffer) - rows.consumed > ROW_LIMIT:
             raise endless_row(
                 content.path, buffer[rows.consumed :], dialect, line + rows.consumed_lines
             )
-        pending = buffer[rows.consumed :]
+        pending = buffer[rows.consumed :] + rest
         wanted = max(size, min(len(pending), ROW_LIMIT - len(pending)))
         if rows.consumed:
             block = Block(buffer[: rows.consumed], offset, line, rows)

@@ -40,9 +40,10 @@ from tfrec_cli.sources.base import (
 )
 from tfrec_cli.sources.files import counted, display, some
 from tfrec_cli.sources.imagefile import MOST_BYTES, ImageFile, read_image, sniff_image
-from tfrec_cli.sources.imagetree import IMAGE_SUFFIXES, ImageTree, class_names, plant
+from tfrec_cli.sources.imagetree import ImageTree, class_names, plant
 from tfrec_cli.sources.imagetree import notices as tree_notices
 from tfrec_cli.sources.readers import read_each
+from tfrec_cli.sources.suffixes import IMAGE_SUFFIXES
 
 TENSORFLOW_READS = ("jpeg", "png", "gif", "bmp")
 _TYPES = {

@@ -22,25 +22,8 @@ from tfrec_cli.sources.files import (
     walk,
     walk_notices,
 )
+from tfrec_cli.sources.suffixes import IMAGE_SUFFIXES
 
-IMAGE_SUFFIXES = (
-    ".jpg",
-    ".jpeg",
-    ".jpe",
-    ".jfif",
-    ".png",
-    ".gif",
-    ".bmp",
-    ".webp",
-    ".tif",
-    ".tiff",
-    ".avif",
-    # Pictures that cannot be read here must not be passed over like a stray text file.
-    ".heic",
-    ".heif",
-    ".jp2",
-    ".jxl",
-)
 SPLIT_NAMES = frozenset(
     ("train", "training", "val", "valid", "validation", "dev", "eval", "test", "testing")
 )

@@ -16,13 +16,21 @@ COMPRESSIONS = (
 PARQUET = b"PAR1"
 
 
+# What follows the level in bzip2: a block, or the end. Three letters would take text for it.
+_BZ2_NEXT = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")
+# How many first bytes tell.
+HEAD = 16
+
+
 def compression_of(head: bytes) -> str | None:
-    """The name of the compression that the first bytes tell; None where they tell none."""
-    return next((name for magic, name, _ in COMPRESSIONS if head.startswith(magic)), None)
+    """The name of the compression that the first HEAD bytes tell; None where they tell none."""
+    name = next((name for magic, name, _ in COMPRESSIONS if head.startswith(magic)), None)
+    return None if name == "bz2" and head[4:10] not in _BZ2_NEXT else name
 
 
 def ending_of(head: bytes) -> str:
-    """The file ending that the first bytes call for; empty where they tell nothing."""
+    """The file ending that the first HEAD bytes call for; empty where they tell nothing."""
     if head.startswith(PARQUET):
         return ".parquet"
-    return next((ending for magic, _, ending in COMPRESSIONS if head.startswith(magic)), "")
+    endings = {name: ending for _, name, ending in COMPRESSIONS}
+    return endings.get(compression_of(head) or "", "")

@@ -46,6 +46,7 @@ from tfrec_cli.sources.footer import (
     read_footer,
 )
 from tfrec_cli.sources.hive import hive_array, hive_types, hive_values
+from tfrec_cli.sources.suffixes import PARQUET_SUFFIXES
 
 T = TypeVar("T")
 # A batch may hold no more rows than this, however small they are.
@@ -93,7 +94,7 @@ class ParquetSource:
 
     name: ClassVar[str] = "parquet"
     summary: ClassVar[str] = "Parquet files, folders of them, and Hive partitions."
-    suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq", ".parq")
+    suffixes: ClassVar[tuple[str, ...]] = PARQUET_SUFFIXES
     Options: ClassVar[type[BaseModel]] = Options
 
     def __init__(self, inputs: Sequence[Any], options: BaseModel) -> None:

@@ -1,7 +1,7 @@
 """Which source reads an input, and with which options.
 
 Sources are found through the entry point group `tfrec_cli.sources`; only the one that is needed is
-imported. `SUFFIXES` and `BUILT_IN` repeat what the built-in ones take and where they are, so that
+imported. `SUFFIXES` and `BUILT_IN` say what the built-in ones take and where they are, so that
 choosing among them imports none, and opening one does not look through all installed packages.
 """
 
@@ -34,19 +34,21 @@ from tfrec_cli.sources.files import (
 from tfrec_cli.sources.magic import PARQUET, compression_of
 from tfrec_cli.sources.spools import Spools
 from tfrec_cli.sources.streams import settle_streams
+from tfrec_cli.sources.suffixes import (
+    CSV_SUFFIXES,
+    IMAGE_SUFFIXES,
+    PARQUET_SUFFIXES,
+    TSV_SUFFIXES,
+)
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "tfrec_cli.sources"
-_COMPRESSED = ("", ".gz", ".bz2", ".zst", ".xz")
 SUFFIXES: dict[str, tuple[str, ...]] = {
-    "csv": tuple(f".{kind}{c}" for kind in ("csv", "tsv") for c in _COMPRESSED),
-    "parquet": (".parquet", ".pq", ".parq"),
-    "images": (
-        *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp"),
-        *(".webp", ".tif", ".tiff", ".avif", ".heic", ".heif", ".jp2", ".jxl"),
-    ),
+    "csv": (*CSV_SUFFIXES, *TSV_SUFFIXES),
+    "parquet": PARQUET_SUFFIXES,
+    "images": IMAGE_SUFFIXES,
     "table": (),
     "boxes": (),
 }
@@ -287,7 +289,7 @@ def _options(source: type[Any], given: Mapping[str, Any], saved: Mapping[str, An
     model: type[BaseModel] = source.Options
     asked = {key.replace("-", "_"): value for key, value in given.items()}
     _refuse_unknown(source, asked, "-O ", UsageError)
-    _refuse_unknown(source, saved, "schema, source: ", SchemaError)
+    _refuse_unknown(source, saved, "source: ", SchemaError)
     try:
         return model.model_validate({**saved, **asked})
     except ValidationError as error:
