@@ -187,6 +187,18 @@ def test_kinds_and_nulls_are_settled_over_all_rows(tmp_path):
     assert all(c.text is not None and c.type == pa.string() for c in survey.columns)
 
 
+@pytest.mark.parametrize("last", ["7", "x", ""])
+def test_text_that_is_told_by_its_first_cells_is_counted_to_the_end(tmp_path, last):
+    """The first block holds more cells than tell a text from a number."""
+    body = "".join(f"word {i},{i}\n" for i in range(5000)) + f"{last},{last}\n"
+    _, survey = read(put(tmp_path, "x.csv", "a,b\n" + body))
+    assert [(c.kind, c.nulls) for c in survey.columns] == [
+        ("bytes", last == ""),
+        ("bytes" if last == "x" else "int64", last == ""),
+    ]
+    assert ("line 5002" in survey.columns[1].reason) == (last == "x")
+
+
 def test_without_types_nothing_is_claimed(tmp_path):
     survey = open_csv(put(tmp_path, "x.csv", "a\n1\n")).survey(Needs(types=False))
     assert [(c.kind, c.nulls) for c in survey.columns] == [(None, None)]

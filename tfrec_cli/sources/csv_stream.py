@@ -301,7 +301,7 @@ def read_blocks(
     """The rest of `content` in blocks of about `size` bytes that end where rows end.
 
     `content` stands at the start of a row, at `offset` of its text and on `line`. A block is only
-    larger than that for a row that is, and never of more than ROW_LIMIT + BLOCK_LIMIT bytes.
+    larger than that for a row that is, and never of more than ROW_LIMIT + 2 * BLOCK_LIMIT bytes.
     Raises SourceError for a quote that is never closed.
     """
     size = min(size, BLOCK_LIMIT)

@@ -24,6 +24,8 @@ from tfrec_cli.sources.files import display
 # A cell's position in the facts of a whole source: the file's number times this, plus the line.
 _FILE = 2**44
 _SHOWN = 2**12
+# So many cells at the head of a column tell whether it is text; twice what `_is_text` asks for.
+_HEAD = 2000
 Facts = Mapping[str, KindFacts]
 
 
@@ -185,14 +187,14 @@ class _Surveyor:
 class _Learner:
     """Classifies the cells of one file, the source's file `number`.
 
-    texts: columns that are text by their first block. The rest of such a column can change
-    nothing but the count of its nulls, so its cells are not looked at.
+    texts: columns that are text by their first cells, None before the first block. The rest of
+    such a column can change nothing but the count of its nulls, so its cells are not looked at.
     """
 
     layout: Layout
     options: CsvOptions
     number: int
-    texts: frozenset[str] = frozenset()
+    texts: frozenset[str] | None = None
 
     def learn(self, block: Block) -> _Learned:
         """What the columns hold, broken rows left out; a cell's position tells file and line."""
@@ -217,18 +219,30 @@ class _Learner:
         return Reject(where, None, None, fault.reason, hint)
 
     def _column(self, name: str, cells: pa.Array, lines: np.ndarray) -> KindFacts:
-        if name in self.texts and self.options.null_words is None:
-            counts = [0] * len(Meaning)
-            counts[Meaning.NULL] = cells.null_count
-            counts[Meaning.TEXT] = len(cells) - cells.null_count
-            return KindFacts(tuple(counts))
+        few = self.texts is None and len(cells) <= _HEAD
+        if few or self.options.null_words is not None:
+            return self._classified(cells, lines)
+        if self.texts is None:
+            head = self._classified(cells[:_HEAD], lines)
+            return head.merge(self._rest(_is_text(head), cells[_HEAD:], lines[_HEAD:]), 0)
+        return self._rest(name in self.texts, cells, lines)
+
+    def _rest(self, is_text: bool, cells: pa.Array, lines: np.ndarray) -> KindFacts:
+        if not is_text:
+            return self._classified(cells, lines)
+        counts = [0] * len(Meaning)
+        counts[Meaning.NULL] = cells.null_count
+        counts[Meaning.TEXT] = len(cells) - cells.null_count
+        return KindFacts(tuple(counts))
+
+    def _classified(self, cells: pa.Array, lines: np.ndarray) -> KindFacts:
         facts = classify(cells, self.options.rules)
         firsts = {m: Cell(int(lines[c.position]), c.text) for m, c in facts.firsts.items()}
         return KindFacts(facts.counts, firsts)
 
 
 def _is_text(facts: KindFacts, enough: int = 1000) -> bool:
-    """Whether a column's first block leaves no doubt: it holds texts alone, or numbers too, so that
+    """Whether a column's first cells leave no doubt: they are texts alone, or numbers too, so that
     the first text is what keeps the column from being one of numbers, whatever follows.
     """
     texts = facts.counts[Meaning.TEXT]
