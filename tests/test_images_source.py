@@ -385,3 +385,27 @@ def test_warning_filters_of_the_process_are_left_alone(tmp_path: Path) -> None:
         reader = source(tmp_path, check="full")
         read(reader, reader.survey(Needs()))
         assert list(warnings.filters) == before
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (["train/a/1.jpg", "other/a/1.jpg"], True),
+        (["train/1.jpg", "test/1.jpg", "other/1.jpg"], True),
+        (["train/1.jpg", "car/1.jpg"], False),
+    ],
+)
+def test_folders_called_like_splits_beside_others_are_told(
+    tmp_path: Path, files: list[str], said: bool
+) -> None:
+    write(tmp_path, dict.fromkeys(files, JPEG))
+    notices = source(tmp_path).survey(Needs()).notices
+    assert any("-O layout=split" in notice for notice in notices) == said
+
+
+def test_class_folders_named_one_by_one_are_told_to_have_no_labels(tmp_path: Path) -> None:
+    write(tmp_path, {"a/1.jpg": JPEG, "b/2.jpg": JPEG})
+    options = ImagesSource.Options()
+    survey = ImagesSource([str(tmp_path / "a"), str(tmp_path / "b")], options).survey(Needs())
+    assert survey.labels == ()
+    assert any("name the folder above" in notice for notice in survey.notices)

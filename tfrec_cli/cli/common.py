@@ -74,7 +74,7 @@ def source_options(function: Function) -> Function:
     return click.option(
         "--source",
         metavar="NAME",
-        help="Source adapter: csv, parquet, images, boxes, or an installed one. Default: by the suffix.",
+        help="Source adapter: csv, parquet, images, boxes or an installed one. Default: by suffix.",
     )(function)
 
 

@@ -6,7 +6,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tfrec_cli.errors import SourceError
 from tfrec_cli.sources.base import Fingerprint
@@ -61,6 +61,13 @@ def plant(inputs: Sequence[str], layout: str, temp_dir: str | None) -> tuple[Ima
     folders = [item for item in inputs if os.path.isdir(item)]
     single = [item for item in inputs if not os.path.isdir(item)]
     trees = [_folder(item, layout) for item in dict.fromkeys(folders)]
+    if layout == "auto" and len(trees) > 1 and not any(tree.classes for tree in trees):
+        shown = some(tree.root for tree in trees)
+        unlabelled = (
+            f"no class folders in {shown}, so the images have no labels; to have these folders as "
+            "classes, name the folder above them"
+        )
+        trees[0] = replace(trees[0], notices=(*trees[0].notices, unlabelled))
     if single:
         trees.append(_single(single, layout, temp_dir))
     return tuple(trees)
@@ -126,7 +133,7 @@ def _arranged(
         root,
         tuple(_entry(f, p, layout == "split", classed) for f, p in placed),
         _classes(inside, layout == "split") if classed else {},
-        (*notices, *_oddities(root, layout, tops, outside)),
+        (*notices, *_oddities(root, layout, inside, outside)),
     )
 
 
@@ -163,17 +170,20 @@ def _classes(inside: Sequence[list[str]], splits: bool) -> dict[str | None, tupl
     return {split: tuple(names) for split, names in found.items()}
 
 
-def _oddities(root: str, layout: str, tops: Sequence[str], outside: Sequence[str]) -> Iterator[str]:
-    shown = display(root)
+def _oddities(
+    root: str, layout: str, inside: Sequence[list[str]], outside: Sequence[str]
+) -> Iterator[str]:
+    shown, tops = display(root), [folder[0] for folder in inside if len(folder) == 1]
     if outside:
         what = counted(len(outside), "image")
         yield f"{shown}: {what} in no {layout} folder skipped: {some(outside)}"
+    above = {folder[0] for folder in inside if len(folder) > 1}
     splits = [name for name in tops if name.lower() in SPLIT_NAMES]
-    if layout == "class" and len(splits) > 1:
+    if layout == "class" and (len(splits) > 1 or above.intersection(splits)):
         others = some(name for name in tops if name not in splits)
         yield (
-            f"{shown}: {', '.join(splits)} look like splits, but beside {others} they are taken "
-            "as classes; say -O layout=split if they are splits"
+            f"{shown}: called like a split, but beside {others} taken as a class: "
+            f"{', '.join(splits)}; say -O layout=split if the folders are splits"
         )
     if layout == "split":
         yield f"{shown}: the folders {', '.join(map(display, tops))} are taken as splits"
