@@ -571,6 +571,10 @@ def test_header_and_names(tmp_path):
     assert read(path, names="a,b")[0] == [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
     assert read(path, names=["a", "b"], header=True)[0] == [{"a": "3", "b": "4"}]
     assert "names" in fails(path, names="a,b,c", header=True)
+    unnamed = put(tmp_path, "r.csv", "a,b\nx,1,2\ny,3,4\n")
+    assert "names=row,a" in fails(unnamed)
+    rows, _ = read(unnamed, header=True, names="row,a,b")
+    assert rows == [{"row": "x", "a": "1", "b": "2"}, {"row": "y", "a": "3", "b": "4"}]
     source = open_csv(path, names="a,b,c")
     assert len(rows_of(source, source.survey(Needs(types=False)))[1]) == 2
 

@@ -210,7 +210,7 @@ def _settle_names(layout: Layout, sample: _Sample, options: CsvOptions) -> Layou
     dropped = _names_too_many(first, rest)
     header = first[:-1] if dropped else first
     if options.names:
-        _check_count(layout, options.names, len(header))
+        _check_count(layout, options.names, len(header), rest)
         return _tailed(replace(layout, names=options.names), rest, dropped)
     return _tailed(_named(layout, header), rest, dropped)
 
@@ -238,8 +238,12 @@ def _tailed(layout: Layout, rest: Sequence[Cells], dropped: bool) -> Layout:
     return replace(layout, tail=tail, notices=tuple(notices))
 
 
-def _check_count(layout: Layout, names: Sequence[str], found: int) -> None:
-    if len(names) != found:
+def _check_count(layout: Layout, names: Sequence[str], found: int, rest: Sequence[Cells]) -> None:
+    """Raise SourceError where the names are neither as many as the header's nor as a row's cells:
+    a header may leave out the name of the first column.
+    """
+    fit = sum(len(cells) == len(names) for cells in rest)
+    if len(names) != found and 2 * fit <= len(rest):
         raise SourceError(
             f"{display(layout.path)}, line {layout.line - 1}: the header has {found} cells, "
             f"but -O names= gives {len(names)} names. Give one name for each."
