@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from functools import cache, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -127,8 +127,7 @@ def _record_batch(columns: Sequence[str], cells: dict[str, pa.Array], rows: int)
 
 def _lines(data: bytes, dialect: CsvDialect, line: int) -> Sequence[int]:
     """The line of each row in `data`, whose first is `line`."""
-    found: Sequence[int] = split_csv(data, dialect, True).lines + line
-    return found
+    return cast(Sequence[int], split_csv(data, dialect, True).lines + line)
 
 
 def _columns(
