@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tfrec_cli.errors import CellError, SourceError
+from tfrec_cli.schema.grammar import Meaning
 from tfrec_cli.sources import csv_layout, csv_stream, csv_survey
 from tfrec_cli.sources.base import Needs
 from tfrec_cli.sources.csv import CsvSource
@@ -281,6 +282,7 @@ def test_bytes_that_are_not_of_the_declared_encoding(tmp_path):
 def test_the_line_of_bytes_that_are_no_text_counts_every_line(tmp_path, monkeypatch, encoding):
     """Whatever the byte order, and wherever chunks part a line end or a character."""
     monkeypatch.setattr(csv_stream, "_CHUNK", 16)
+    monkeypatch.setattr(csv_layout, "_SAMPLE", 16)
     codec = encoding.removesuffix("-be-marked").replace("16-be", "16")
     big = encoding == "utf-16-be-marked"
     bad = {"utf-32": b"\0\0\xff\xff", "gb18030": b"\xff"}.get(codec, b"\xdc\xdc" * 2)
@@ -518,10 +520,12 @@ def test_long_rows_are_looked_at_only_so_far_for_the_delimiter(tmp_path, monkeyp
 
 
 def test_a_long_cell_is_not_kept_as_the_first_of_its_kind(tmp_path):
-    path = put(tmp_path, "x.csv", "a\n1\n" + "x" * 10**6 + "\n")
+    path = put(tmp_path, "x.csv", "a\n1\n" + "xé" * 10**5 + "\n")
+    (file,) = csv_survey.survey_files([path], CsvOptions(), Needs())
+    assert len(file.facts["a"].firsts[Meaning.TEXT].text) < 10**4
     (column,) = read(path)[1].columns
     assert column.kind == "bytes"
-    assert f'{path} line 3 holds "xxx' in column.reason
+    assert f'{path} line 3 holds "xéx' in column.reason
 
 
 def test_blocks_never_outgrow_what_arrow_counts(tmp_path, monkeypatch):
