@@ -92,7 +92,7 @@ def test_tables_in_memory() -> None:
     for table in (pa.table({"a": [1]}), pd.DataFrame({"a": [1]}), pa.table({"a": [1]}).to_reader()):
         source = open_source([table])
         assert (source.name, source.survey(Needs()).rows) == ("table", 1)
-    with pytest.raises(UsageError, match="type str stands beside a table"):
+    with pytest.raises(UsageError, match="a path beside a table"):
         open_source([pa.table({"a": [1]}), "x.csv"])
     with pytest.raises(UsageError, match="type int"):
         open_source([3])

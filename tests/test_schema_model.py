@@ -156,3 +156,8 @@ def test_float32_boundary_of_defaults() -> None:
     assert feature(type="float", missing={"default": float("inf")})
     with pytest.raises(SchemaError):
         feature(type="float", missing={"default": 3.4028236e38})
+
+
+def test_a_misspelt_key_is_named_before_the_key_that_is_missing_for_it():
+    with pytest.raises(SchemaError, match=r'unknown key "typ".*type'):
+        load_schema({"features": {"name": {"typ": "bytes"}}})

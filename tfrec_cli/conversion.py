@@ -26,7 +26,7 @@ from tfrec_cli.dataset.occupant import check_dest
 from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.dataset.staging import recover, staging
 from tfrec_cli.engines.threads import ordered_flat_map
-from tfrec_cli.errors import CellError, SourceError, UsageError
+from tfrec_cli.errors import CellError, SourceError, UsageError, counted
 from tfrec_cli.options import Compression, ConvertOptions
 from tfrec_cli.ordering import Ordered, check_space, spill_folder
 from tfrec_cli.placing import route_batch
@@ -280,7 +280,7 @@ def _notice(run: Run) -> None:
             empty = len(split.shards) - split.records
             run.reporter.notice(
                 f"split {split.name}: {len(split.shards)} shards for {split.records} records, "
-                f"so {empty} shards are empty"
+                f"so {counted(empty, 'shard')} {'is' if empty == 1 else 'are'} empty"
             )
 
 

@@ -181,6 +181,11 @@ def _same_file(source: str, path: Path) -> bool:
         return False
 
 
+def _stem(name: str) -> str:
+    """`name` without a suffix of TFRecord's own."""
+    return re.sub(r"\.tfrec(ords?)?$", "", name, flags=re.IGNORECASE)
+
+
 def _refuse_suffix(text: str, path: Path) -> None:
     """A folder is meant only where the name does not look like some file."""
     if _SOURCE.fullmatch(path.name):
@@ -194,7 +199,8 @@ def _refuse_suffix(text: str, path: Path) -> None:
             f'want to choose the name ("{identifier(match[1])}").'
         )
     if match := _NEARLY.fullmatch(path.name):
+        plain = f"{_stem(match[1])}.tfrecord"
         raise UsageError(
             f"{text}: a single file ends in .tfrecord, .tfrecords or .tfrec, then .gz or .zz when "
-            f"compressed. Call it {match[1]}.tfrecord, or end it with / if you want a folder."
+            f"compressed. Call it {plain} or {plain}.gz, or end it with / if you want a folder."
         )

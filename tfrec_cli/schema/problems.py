@@ -25,8 +25,12 @@ def validated(data: Any, places: Places) -> Schema:
         return Schema.model_validate(data).standing_at(places)
     except ValidationError as error:
         faults = error.errors(include_url=False)
-        line = [places.lines.get(_known(data, fault["loc"]), 0) for fault in faults]
-        fault = faults[line.index(min(line))]
+        # On one line, a misspelt key explains the key that is missing.
+        order = [
+            (places.lines.get(_known(data, fault["loc"]), 0), fault["type"] == "missing")
+            for fault in faults
+        ]
+        fault = faults[order.index(min(order))]
         raise SchemaError(_one_line(data, fault, places)) from None
 
 

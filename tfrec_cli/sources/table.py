@@ -272,7 +272,9 @@ def refuse_mixture(inputs: Sequence[Any]) -> None:
     """Raises UsageError where some of `inputs` are neither tables nor paths, or they are mixed."""
     odd = [item for item in inputs if not is_table(item)]
     if odd:
+        path = isinstance(odd[0], (str, bytes, os.PathLike))
+        found = "a path beside a table" if path else f"a source of type {type(odd[0]).__name__}"
         raise UsageError(
-            f"a source of type {type(odd[0]).__name__} stands beside a table. Give tables alone: "
-            "pandas DataFrames, Arrow tables, record batches or readers."
+            f"found {found}. Give paths alone, or tables alone: pandas DataFrames, Arrow tables, "
+            "record batches or readers."
         )
