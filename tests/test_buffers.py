@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfrec_cli.buffers import byte_size, from_numpy, from_values, is_valid, scalar, to_numpy
+from tfrec_cli.buffers import byte_size, from_numpy, from_values, is_valid, nulled, scalar, to_numpy
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
 KINDS = {
@@ -78,3 +78,17 @@ def test_sizes_are_told_whatever_the_type() -> None:
     ):
         assert 20 <= byte_size(array) < 200
         assert byte_size(pa.table({"v": array})) == byte_size(array)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@given(data=st.data())
+def test_values_are_made_null_in_any_slice(kind: pa.DataType, data: st.DataObject) -> None:
+    cells = data.draw(st.lists(st.tuples(st.none() | KINDS[kind], st.booleans()), max_size=30))
+    cut = data.draw(st.integers(0, len(cells)))
+    end = data.draw(st.integers(cut, len(cells)))
+    whole = pa.array([value for value, _ in cells], kind)
+    gone = np.array([is_gone for _, is_gone in cells[cut:end]], bool)
+    made = nulled(whole[cut:end], gone)
+    made.validate(full=True)
+    expected = [None if is_gone else value for value, is_gone in cells[cut:end]]
+    assert made.equals(pa.array(expected, kind))

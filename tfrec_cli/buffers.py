@@ -98,6 +98,19 @@ def byte_size(data: pa.Array | pa.RecordBatch | pa.Table) -> int:
         return int(data.get_total_buffer_size())
 
 
+def nulled(array: pa.Array, gone: npt.NDArray[np.bool_]) -> pa.Array:
+    """An array of numbers, text or bytes, null where `gone` is True as well, over the same buffers.
+
+    `if_else` with a null cannot do it: before pyarrow 22 it reads beyond slices of text.
+    """
+    kept = is_valid(array) & ~gone
+    ahead = np.zeros(array.offset % 8, np.bool_)
+    bits = np.packbits(np.concatenate((ahead, kept)), bitorder="little").tobytes()
+    validity = pa.py_buffer(bytes(array.offset // 8) + bits)
+    buffers = [validity, *array.buffers()[1:]]
+    return pa.Array.from_buffers(array.type, len(array), buffers, offset=array.offset)
+
+
 def _joined(parts: list[bytes], kind: pa.DataType, nulls: npt.NDArray[np.bool_] | None) -> pa.Array:
     is_large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
     ends = np.zeros(len(parts) + 1, np.int64)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfrec_cli._kernel.model import FeatureColumn
-from tfrec_cli.buffers import from_numpy, scalar, to_numpy
+from tfrec_cli.buffers import from_numpy, nulled, to_numpy
 from tfrec_cli.casting.arrays import Mask, Nested, fill, follow, unnest, valid
 from tfrec_cli.casting.labels import look_up
 from tfrec_cli.casting.lists import Built, build, constant, missing
@@ -81,8 +81,7 @@ def _scalar(array: pa.Array, feature: BoundFeature) -> Built:
     if feature.missing.action == "default":
         result = fill(result, leaf_of(feature, feature.missing.default))
     if len(values.left_out):
-        left_out = _mask(values.left_out, len(result))
-        result = pc.if_else(from_numpy(left_out), scalar(None, result.type), result)
+        result = nulled(result, _mask(values.left_out, len(result)))
     faults = values.faults + _absent(result, feature, values.left_out)
     return Built((FeatureColumn(feature.key, result),), faults)
 

@@ -43,7 +43,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tfrec_cli.buffers import from_numpy, scalar, to_numpy
+from tfrec_cli.buffers import from_numpy, nulled, to_numpy
 from tfrec_cli.errors import shorten
 from tfrec_cli.schema import cells as reading
 from tfrec_cli.schema.cells import NOWHERE, Meaning, Positions, TextRules
@@ -267,7 +267,7 @@ def null_declared(cells: pa.Array, rules: TextRules) -> pa.Array:
     declared = reading.is_in(
         reading.trimmed(cells), np.ones(len(cells), bool), reading.declared_words(rules.null_words)
     )
-    return pc.if_else(from_numpy(declared), scalar(None, cells.type), cells)
+    return nulled(cells, declared)
 
 
 def null_missing(cells: pa.Array, rules: TextRules, numbers: bool) -> pa.Array:
@@ -281,7 +281,7 @@ def null_missing(cells: pa.Array, rules: TextRules, numbers: bool) -> pa.Array:
     missing = reading.is_in(
         reading.trimmed(cells), np.ones(len(cells), bool), reading.declared_words((*words, ""))
     )
-    return pc.if_else(from_numpy(missing), scalar(None, cells.type), cells)
+    return nulled(cells, missing)
 
 
 def _parsed(

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfrec_cli.buffers import nulled, to_numpy
 from tfrec_cli.errors import Location, SourceError, shorten
 from tfrec_cli.schema.grammar import TextRules, null_declared, parse_float
 from tfrec_cli.sources.base import Column, Fault, Fingerprint, Needs, Source, SourceBatch
@@ -262,12 +263,12 @@ class _Cells:
             raise self._wrong_type(role, cells, "text") from None
         texts = null_declared(texts, self.options.rules)
         blank = pc.equal(pc.utf8_trim_whitespace(texts), "")
-        texts = pc.if_else(blank, pa.scalar(None, pa.string()), texts)
+        texts = nulled(texts, to_numpy(blank))
         odd = pc.match_substring_regex(texts, r"[\r\n\x00]")
         for row in _true(odd):
             hint = "Take it out of the cell."
             self.blame(row, role, texts[row].as_py(), "holds a line break or NUL", hint)
-        return pc.if_else(odd, pa.scalar(None, pa.string()), texts)
+        return nulled(texts, to_numpy(odd))
 
     def numbers(self, role: str, cells: pa.Array) -> pa.Array:
         """Finite float64, null where there is none or the cell is at fault."""
