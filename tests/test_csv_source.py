@@ -20,12 +20,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tfrec_cli.errors import CellError, SourceError
+from tfrec_cli.errors import CellError, SourceError, UsageError
 from tfrec_cli.schema.grammar import Meaning
 from tfrec_cli.sources import csv_layout, csv_stream, csv_survey
 from tfrec_cli.sources.base import Needs
 from tfrec_cli.sources.csv import CsvSource
 from tfrec_cli.sources.csv_options import CsvOptions
+from tfrec_cli.sources.registry import open_source
 
 
 def put(folder, name, content):
@@ -710,3 +711,30 @@ def test_damaged_files_are_read_or_refused_in_one_line(tmp_path, seed, edits, op
     assert "x.csv" in message
     assert "\n" not in message
     assert len({line for _, line, _, _ in faults}) <= len(rows)
+
+
+@pytest.mark.parametrize("option", ["quote", "escape"])
+def test_a_mark_that_turns_out_to_be_the_delimiter_is_refused(tmp_path, option):
+    path = put(tmp_path, "x.csv", "a,b\n1,2\n")
+    with pytest.raises(UsageError, match=rf"-O {option}=,.*x\.csv"):
+        read(path, **{option: ","})
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"delimiter": ""}, "-O delimiter=: a delimiter is one ASCII character"),
+        ({"header": "maybe"}, "-O header=maybe: it is neither true nor false"),
+        ({"block": "0"}, '-O block=0: "0" is not a size'),
+    ],
+)
+def test_impossible_options_are_named(tmp_path, options, words):
+    with pytest.raises(UsageError) as caught:
+        open_source([put(tmp_path, "x.csv", "a\n1\n")], "csv", options)
+    assert words in str(caught.value)
+
+
+def test_blank_lines_that_are_rows_are_told(tmp_path):
+    rows, survey = read(put(tmp_path, "x.csv", "a\n1\n\n3\n\n"))
+    assert [row["a"] for row in rows] == ["1", None, "3", None]
+    assert any("2 blank lines read as a row" in notice for notice in survey.notices)

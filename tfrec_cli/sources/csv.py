@@ -220,6 +220,8 @@ def _file_notices(file: FileSurvey, dropped: Set[str]) -> Iterator[str]:
             yield f"column {number} has no name in the header; called {name}"
     if file.blank:
         yield f"{counted(file.blank, 'blank line')} skipped"
+    if file.empty:
+        yield f"{counted(file.empty, 'blank line')} read as a row with a missing value"
 
 
 def _some(paths: Sequence[str]) -> str:

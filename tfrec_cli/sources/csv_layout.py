@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tfrec_cli._kernel import CsvDialect, CsvRows, split_csv
-from tfrec_cli.errors import SourceError, shorten
+from tfrec_cli.errors import SourceError, UsageError, shorten
 from tfrec_cli.sources.csv_options import CsvOptions
 from tfrec_cli.sources.csv_rows import Cells, count_line_ends, split_row
 from tfrec_cli.sources.csv_stream import ROW_LIMIT, Content, Framing, endless_row, sniff
@@ -99,6 +99,7 @@ def find_layout(path: str, options: CsvOptions) -> Layout:
     dialect = _dialect(options, _default_delimiter(path))
     sample = _read_sample(path, framing, dialect, 0 if options.has_header else 2)
     dialect, notices = _settle_delimiter(sample, dialect, options)
+    _refuse_clash(path, dialect)
     sample = _read_sample(path, framing, dialect, 1)
     _refuse_strange(path, sample, framing, dialect)
     layout = Layout(path, framing, dialect, (), sample.skipped, 1 + bool(sample.skipped))
@@ -184,6 +185,17 @@ def _settle_delimiter(
         return replace(dialect, delimiter=fits[0]), [f"delimiter {_shown(fits[0])} detected"]
     shown = " or ".join(_shown(c) for c in fits)
     return dialect, [f"the delimiter may be {shown}: say which with -O delimiter="]
+
+
+def _refuse_clash(path: str, dialect: CsvDialect) -> None:
+    """Raise UsageError where the delimiter, given or found, has another meaning too."""
+    for option, mark in (("quote", dialect.quote), ("escape", dialect.escape)):
+        if mark == dialect.delimiter:
+            shown = _shown(mark)
+            raise UsageError(
+                f"-O {option}={shown}: {shown} divides the cells of {display(path)}. Give another "
+                f"{option}, or say which delimiter with -O delimiter=."
+            )
 
 
 def _shown(delimiter: bytes) -> str:

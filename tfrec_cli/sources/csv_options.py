@@ -7,8 +7,16 @@ import csv
 from collections import Counter
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
+from tfrec_cli.errors import UsageError
 from tfrec_cli.options import parse_size
 from tfrec_cli.schema.grammar import TextRules
 
@@ -74,7 +82,9 @@ class CsvOptions(BaseModel):
 
     @field_validator("delimiter", "quote", "escape", mode="before")
     @classmethod
-    def _mark(cls, value: Any) -> Any:
+    def _mark(cls, value: Any, info: ValidationInfo) -> Any:
+        if info.field_name == "delimiter" and value in _NO_MARK:
+            raise ValueError("a delimiter is one ASCII character")
         if isinstance(value, str):
             value = _NAMED_MARKS.get(value.lower(), value)
             value = None if value.lower() in _NO_MARK else value
@@ -132,7 +142,10 @@ class CsvOptions(BaseModel):
     @field_validator("block", mode="before")
     @classmethod
     def _size(cls, value: Any) -> Any:
-        return parse_size(str(value))
+        try:
+            return parse_size(str(value))
+        except UsageError as error:
+            raise ValueError(str(error)) from None
 
     @model_validator(mode="after")
     def _distinct_marks(self) -> CsvOptions:

@@ -46,6 +46,7 @@ class CsvPart:
 class FileSurvey:
     """What is known of one file after its scan.
 
+    blank: blank lines passed over; empty: those that are rows, in a file of one column.
     facts, broken: what the columns hold, and the first row that could not be told apart into
     cells; empty and None where nobody asked for types.
     """
@@ -54,6 +55,7 @@ class FileSurvey:
     partitions: tuple[Partition, ...]
     fingerprint: Fingerprint
     blank: int
+    empty: int
     facts: Facts
     broken: Reject | None
 
@@ -74,6 +76,7 @@ class _Scan:
     rows: int = 0
     size: int = 0
     blank: int = 0
+    empty: int = 0
     sound: bool = True
     facts: dict[str, KindFacts] = field(default_factory=dict)
     broken: Reject | None = None
@@ -88,6 +91,8 @@ class _Scan:
         self.rows += count
         self.size += len(block.data)
         self.blank += block.rows.blank
+        if layout.dialect.single:
+            self.empty += int((block.rows.starts == block.rows.ends).sum())
         self.sound &= sound
 
     def learn(self, learned: _Learned) -> None:
@@ -158,7 +163,9 @@ class _Surveyor:
         if not scan.rows:
             raise _header_only(layout)
         parts = scan.parts or [_whole(lean, scan)]
-        return FileSurvey(layout, tuple(parts), found, scan.blank, scan.facts, scan.broken)
+        return FileSurvey(
+            layout, tuple(parts), found, scan.blank, scan.empty, scan.facts, scan.broken
+        )
 
     def _learn(
         self, block: Block, learner: _Learner, scan: _Scan, learning: deque[Future[_Learned]]

@@ -303,6 +303,8 @@ def _options(source: type[Any], given: Mapping[str, Any], saved: Mapping[str, An
 
 def _reason(error: Any) -> str:
     text = str(error["msg"]).removeprefix("Value error, ").rstrip(".")
+    if error["type"].startswith("bool"):
+        text = "it is neither true nor false"
     return f"{text[:1].lower()}{text[1:]}."
 
 
