@@ -33,6 +33,7 @@ from tfrec_cli._kernel.model import (
     RecordSizeError,
     Scan,
 )
+from tfrec_cli.buffers import from_numpy
 from tfrec_cli.kinds import is_viewless_list
 
 _BATCH_ROWS = 1024
@@ -177,7 +178,7 @@ def _values(array: pa.Array, rows: range | np.ndarray) -> tuple[str, list[Any]]:
         # Large offsets: a selection may be bigger than what it is selected from.
         kind, plain = "bytes_list", pa.large_binary()
     array = array.cast(pa.large_list(plain) if is_viewless_list(array.type) else plain)
-    chosen = array.take(pa.array(np.asarray(rows, np.int64)))
+    chosen = array.take(from_numpy(np.asarray(rows, np.int64)))
     return kind, _float_bits(chosen) if kind == "float_list" else chosen.to_pylist()
 
 
