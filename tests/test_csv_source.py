@@ -277,6 +277,8 @@ def test_bytes_that_are_not_of_the_declared_encoding(tmp_path):
     assert "line 3" in fails(
         put(tmp_path, "y.csv", "a\n1\n2".encode("utf-16-le")[:-1]), encoding="utf-16-le"
     )
+    unmarked = put(tmp_path, "z.csv", b"a,b\n\x00\xd8,1")
+    assert f"{unmarked}, line 1" in fails(unmarked, encoding="utf-16")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be-marked", "utf-32", "gb18030"])

@@ -259,10 +259,15 @@ class Content:
         )
 
     def _sound_text(self, error: UnicodeDecodeError, mode: int) -> bytes:
-        """What stands before the error in what was decoded, in the byte order that was set."""
+        """What stands before the error in what was decoded, in the byte order that was set; nothing
+        where none was, since there is no byte order mark.
+        """
         again = codecs.getincrementaldecoder(self._framing.encoding or "")("ignore")
         again.setstate((b"", mode))
-        return again.decode(error.object[: error.start]).encode("utf-8", "replace")
+        try:
+            return again.decode(error.object[: error.start]).encode("utf-8", "replace")
+        except UnicodeError:
+            return b""
 
 
 def status(path: str) -> os.stat_result:
