@@ -240,7 +240,14 @@ def test_signals_leave_nothing_behind(
         "--compression",
         "zlib:9",
     ]
-    process = subprocess.Popen(command, cwd=people, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command,
+        cwd=people,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # A shell that runs the tests in its background has Ctrl-C ignored by all below it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     deadline = time.monotonic() + 60
     while not list(people.glob(".out.tfrec-*/data/*")) and time.monotonic() < deadline:
         time.sleep(0.005)

@@ -454,3 +454,44 @@ def test_two_ways_to_say_how_many_shards_exclude_each_other(tmp_path: Path) -> N
         tfrec_cli.convert(source, str(tmp_path / "out"), shards=2, shard_size="1MB")
     with pytest.raises(UsageError, match="one file"):
         tfrec_cli.convert(source, str(tmp_path / "out.tfrecord"), shard_size="1MB")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"split": {"train": 0.5}}, "split is {'train': 0.5}; give text"),
+        ({"name": 5}, "name is 5"),
+        ({"overwrite": "no"}, "overwrite is 'no'; give True or False"),
+        ({"source_options": "delimiter=;"}, "source_options is 'delimiter=;'"),
+        ({"split_by": ["a"]}, "split_by is ['a']"),
+        ({"sort_by": 5}, "sort_by is 5"),
+        ({"schema": 5}, "schema is 5"),
+        ({"dest": 5}, "dest is 5"),
+    ],
+)
+def test_arguments_of_the_wrong_type_are_usage_errors(
+    tmp_path: Path, arguments: dict[str, Any], words: str
+) -> None:
+    source = write(tmp_path / "a.csv", ROWS)
+    with pytest.raises(UsageError) as caught:
+        tfrec_cli.convert(source, **({"dest": str(tmp_path / "out")} | arguments))
+    assert words in str(caught.value)
+
+
+def test_a_list_in_error_is_shown(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.csv", "emb\n1|2|3\n1|2\n")
+    schema = {"features": {"emb": {"type": "float", "separator": "|", "shape": [3]}}}
+    with pytest.raises(CellError, match=r'line 3, column emb: "1\|2" has 2 values'):
+        tfrec_cli.convert(source, str(tmp_path / "out"), schema=schema)
+    table = pa.table({"emb": [[1.0, 2.0], [1.0]]})
+    with pytest.raises(CellError, match=r'row 2, column emb: "\[1\.0\]" has 1 values'):
+        tfrec_cli.convert(
+            table,
+            str(tmp_path / "out"),
+            schema={"features": {"emb": {"type": "float", "shape": 2}}},
+        )
+
+
+def test_rejects_do_not_go_into_a_source_folder(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="source folder"):
+        rejecting(tmp_path, tmp_path / "in" / "new.jsonl")

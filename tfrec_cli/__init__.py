@@ -14,17 +14,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tfrec_cli.errors import TfrecError
-
 if TYPE_CHECKING:
     import os
 
     from tfrec_cli.dataset.manifest import Manifest
+    from tfrec_cli.errors import TfrecError
     from tfrec_cli.progress import Reporter
 
 __version__ = "0.1.0"
 
 __all__ = ["TfrecError", "__version__", "convert", "infer_schema"]
+
+
+def __getattr__(name: str) -> Any:
+    """`TfrecError` when it is asked for: this module is imported before the command line can
+    answer Ctrl-C, and should take no time.
+    """
+    if name == "TfrecError":
+        from tfrec_cli.errors import TfrecError
+
+        return TfrecError
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def convert(
@@ -93,7 +103,7 @@ def convert(
         sources=_sources(source),
         dest=_path(dest),
         source=adapter,
-        source_options=dict(source_options or {}),
+        source_options={} if source_options is None else source_options,
         schema=schema,
         name=name,
         split=split,
@@ -144,7 +154,7 @@ def infer_schema(
         sources=_sources(source),
         dest="",
         source=adapter,
-        source_options=dict(source_options or {}),
+        source_options={} if source_options is None else source_options,
         jobs=default_jobs() if jobs is None else jobs,
     )
     return infer(options)
@@ -167,6 +177,8 @@ def _columns(name: str, columns: str | Sequence[str]) -> tuple[str, ...]:
     """One column's name, or several."""
     from tfrec_cli.errors import UsageError
 
+    if not isinstance(columns, Sequence):
+        raise UsageError(f"{name} is {columns!r}; give a column's name, or several.")
     names = (columns,) if isinstance(columns, str) else tuple(columns)
     if not all(names) or len(set(names)) < len(names):
         raise UsageError(f"{name} is {names}; name each column once.")

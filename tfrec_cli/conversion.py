@@ -147,7 +147,7 @@ def _checked(options: ConvertOptions, dest: Dest) -> ConvertOptions:
             flag = name.replace("_", "-")
             raise UsageError(f"--{flag} needs --on-error skip: without it no row is left out.")
     if options.rejects is not None:
-        check_rejects(options.rejects, dest)
+        check_rejects(options.rejects, dest, _paths(options))
     if dest.kind == "folder":
         return options
     one = options.shards if options.shard_size is None else options.shard_size

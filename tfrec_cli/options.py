@@ -176,6 +176,13 @@ class ConvertOptions:
 
     def __post_init__(self) -> None:
         """Raise UsageError for values that no option has."""
+        for name in ("dest", "source", "name", "split", "rejects", "temp_dir"):
+            _refuse_type(name, getattr(self, name), str, "text")
+        for name in ("split_by", "stratify", "split_column"):
+            _refuse_type(name, getattr(self, name), str, "a column's name")
+        for name in ("overwrite", "shuffle", "split_exact"):
+            _refuse_type(name, getattr(self, name), bool, "True or False")
+        _refuse_type("source_options", self.source_options, Mapping, "a mapping")
         if self.on_error not in ("fail", "skip"):
             raise UsageError(f"on_error is {self.on_error!r}; choose fail or skip.")
         for name in ("shards", "shard_size", "limit", "jobs", "memory"):
@@ -184,6 +191,12 @@ class ConvertOptions:
             _refuse_number(name, getattr(self, name), least=0)
         if self.shards is not None and self.shard_size is not None:
             raise UsageError("--shards and --shard-size both say how many shards; give one.")
+
+
+def _refuse_type(name: str, value: object, wanted: type, words: str) -> None:
+    """Raise UsageError unless `value` is None or of the type `wanted`, called `words`."""
+    if value is not None and not isinstance(value, wanted):
+        raise UsageError(f"{name} is {value!r}; give {words}.")
 
 
 def _refuse_number(name: str, value: object, least: int) -> None:

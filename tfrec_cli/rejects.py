@@ -14,9 +14,9 @@ from tfrec_cli.errors import Reject, UsageError
 _START = b'{"source": '
 
 
-def check_rejects(path: str, dest: Dest) -> None:
+def check_rejects(path: str, dest: Dest, sources: Iterable[str] = ()) -> None:
     """Raise UsageError where `path` cannot hold the list: standard output, DEST, a file in DEST,
-    or a file that is something else.
+    a file that is something else, or one in a source folder, which the next run would read.
     """
     if path == "-":
         raise UsageError("--rejects -: standard output holds the summary. Give a file.")
@@ -24,6 +24,9 @@ def check_rejects(path: str, dest: Dest) -> None:
     homes = [Path(os.path.realpath(home)) for home in (dest.path, dest.home)]
     if dest.kind != "stdout" and any(home in (target, *target.parents) for home in homes):
         raise UsageError(f"--rejects {path} lies in DEST. Choose a file outside of it.")
+    folders = [Path(os.path.realpath(source)) for source in sources if os.path.isdir(source)]
+    if any(folder in target.parents for folder in folders):
+        raise UsageError(f"--rejects {path} lies in a source folder. Choose a file outside of it.")
     if _is_something_else(target):
         raise UsageError(
             f"--rejects {path} exists and is no list of rejects. Choose another file, or move it."

@@ -29,6 +29,9 @@ from tfrec_cli.stages import timed_items
 # Bytes of a record from which on no reader takes it; protobuf's own limit.
 RECORD_LIMIT = MAX_RECORD_BYTES
 
+# Characters of a list or another value without one spelling that a message or reject shows.
+MOST_VALUE = 1000
+
 # Bytes of files named by cells (`load: file`) that one batch holds at most, beside its last one.
 LOADED_BYTES = 32 * 2**20
 
@@ -148,7 +151,7 @@ def cast_batch(work: Work, batch: SourceBatch) -> Found:
     first: dict[int, Fault] = {}
     plain = {_loaded_name(f): f.columns[0] for f in work.features if f.load}
     casting = (
-        replace(fault, column=plain.get(fault.column or "", fault.column))
+        _with_value(replace(fault, column=plain.get(fault.column or "", fault.column)), batch)
         for fault in result.faults
     )
     oversized = oversized_rows(result.columns, RECORD_LIMIT).tolist()
@@ -156,6 +159,16 @@ def cast_batch(work: Work, batch: SourceBatch) -> Found:
         first.setdefault(fault.row, fault)
     faults = tuple(first[row] for row in sorted(first))
     return Found(result.columns, faults, fingerprints)
+
+
+def _with_value(fault: Fault, batch: SourceBatch) -> Fault:
+    """The fault with its cell as text, where casting could not tell it: a list, say."""
+    if fault.value is not None or fault.column not in batch.data.schema.names:
+        return fault
+    value = batch.data.column(fault.column)[fault.row].as_py()
+    if value is None or isinstance(value, bytes):
+        return fault
+    return replace(fault, value=str(value)[:MOST_VALUE])
 
 
 def _load(

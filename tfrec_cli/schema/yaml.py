@@ -68,6 +68,8 @@ def load_schema(given: Schema | Mapping[str, Any] | str | os.PathLike[str]) -> S
         return given
     if isinstance(given, Mapping):
         return validated(given, Places())
+    if not isinstance(given, (str, os.PathLike)):
+        raise SchemaError(f"schema is {given!r}; give a file, a mapping or a Schema.")
     return parse_schema(_read(Path(given)), str(given))
 
 

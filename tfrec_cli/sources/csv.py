@@ -67,7 +67,9 @@ class CsvSource:
         first_row = partition.first_row
         with Content(partition.file, part.layout.framing) as content:
             content.seek(part.offset)
-            for block, rows in _blocks(content, partition, self._options.block):
+            for block, rows in _blocks(
+                content, partition, self._options.block_of(part.layout.width)
+            ):
                 batch = self._batch(block, rows, part, first_row, columns)
                 first_row += batch.data.num_rows
                 yield batch

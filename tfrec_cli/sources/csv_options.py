@@ -30,6 +30,8 @@ _NAMED_MARKS = {
     "backslash": "\\",
 }
 _NO_MARK = ("", "none")
+BLOCK_PER_COLUMN = 16 * 2**10
+MOST_BLOCK = 32 * 2**20
 
 
 class CsvOptions(BaseModel):
@@ -155,6 +157,14 @@ class CsvOptions(BaseModel):
         if self.thousands == self.decimal:
             raise ValueError("decimal and thousands must differ from each other")
         return self
+
+    def block_of(self, width: int) -> int:
+        """Bytes that are read at a time of rows of `width` cells. By default more for wide rows:
+        each column of each block has its cost.
+        """
+        if "block" in self.model_fields_set:
+            return self.block
+        return min(MOST_BLOCK, max(self.block, width * BLOCK_PER_COLUMN))
 
     @property
     def rules(self) -> TextRules:

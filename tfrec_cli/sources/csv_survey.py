@@ -149,8 +149,8 @@ class _Surveyor:
         learning: deque[Future[_Learned]] = deque()
         with Content(path, layout.framing) as content:
             content.skip(layout.start)
-            start = (layout.start, layout.line)
-            for block in read_blocks(content, layout.dialect, options.block, *start):
+            start, size = (layout.start, layout.line), options.block_of(layout.width)
+            for block in read_blocks(content, layout.dialect, size, *start):
                 if self.stop.is_set():
                     break
                 scan.add(block, lean)
