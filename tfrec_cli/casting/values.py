@@ -57,6 +57,8 @@ class _Asked:
 
     def faults(self, positions: Any, reason: str, hint: str) -> tuple[Fault, ...]:
         """A fault for each position, with the value that stands there."""
+        if not len(positions):
+            return ()
         found = as_text(self.array.take(from_numpy(positions.astype(np.int64)))).to_pylist()
         at = zip(positions.tolist(), found, strict=True)
         return tuple(Fault(row, self.column, value, reason, hint) for row, value in at)
@@ -97,6 +99,8 @@ def _to_int64(asked: _Asked) -> Values:
 def _text_to_int64(asked: _Asked) -> Values:
     rules = asked.feature.text or TextRules()
     parsed = parse_int64(asked.array, rules)
+    if not len(parsed.bad) and not len(parsed.beyond):
+        return Values(parsed.values)
     cells = asked.array.take(from_numpy(parsed.bad))
     floats = valid(parse_float(cells, rules).values) if len(cells) else np.empty(0, bool)
     return Values(
