@@ -158,6 +158,93 @@ def test_a_group_is_its_value_whatever_the_format(tmp_path: Path) -> None:
     assert first == second
 
 
+NUMBERS = ["17", " 17", "17.0", "017", "+17", "17."]
+HALVES = {"split": "a=0.5,b=0.5"}
+
+
+def groups_of(tmp_path: Path, cells: Sequence[str], **options: Any) -> list[tuple[str, ...]]:
+    """The splits that rows with each of these cells in the column `g` go to, 40 groups of them."""
+    paths = []
+    for number, cell in enumerate(cells):
+        paths.append(tmp_path / f"{number}.csv")
+        rows = (f"{cell.replace('17', str(100 + at))},r{at}f{number}\n" for at in range(40))
+        paths[-1].write_text("g,x\n" + "".join(rows))
+    splits = convert([str(path) for path in paths], tmp_path / "out", **options)
+    words = {re.search(rb"r\d+f\d+", record)[0].decode(): s for record, s in splits.items()}  # type: ignore[index]
+    return [tuple(words[f"r{at}f{n}"] for n in range(len(cells))) for at in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "cells"), [(None, ["17", "17.0", " 17"]), ("int64", NUMBERS), ("float", NUMBERS)]
+)
+@pytest.mark.parametrize("feature", [True, False])
+def test_a_group_of_numbers_is_one_however_they_are_written(
+    tmp_path: Path, kind: str | None, cells: list[str], feature: bool
+) -> None:
+    cells = cells if feature else ["17", "17.0", " 17"]
+    features = {"g": kind or "float", "x": "bytes"} if feature else {"x": "bytes"}
+    options = {"schema": {"features": features}} if kind or not feature else {}
+    groups = groups_of(tmp_path, cells, split_by="g", **options, **HALVES)
+    assert {len(set(group)) for group in groups} == {1}
+    assert len(set(groups)) == 2
+
+
+def test_a_group_of_text_is_what_is_written(tmp_path: Path) -> None:
+    schema = {"features": {"g": "bytes", "x": "bytes"}}
+    groups = groups_of(tmp_path, ["17", "17.0"], split_by="g", schema=schema, **HALVES)
+    assert len(set(groups)) == 4
+
+
+def test_a_float_beside_integers_moves_no_group(tmp_path: Path) -> None:
+    times = [1_700_000_000_000 + 1000 * row for row in range(300)]
+    (tmp_path / "a.csv").write_text("g,x\n" + "".join(f"{t},r{t}\n" for t in times))
+    (tmp_path / "b.csv").write_text("g,x\n0.5,other\n")
+    options = {"split_by": "g", "schema": {"features": {"x": "bytes"}}, **HALVES}
+    before = convert(str(tmp_path / "a.csv"), tmp_path / "o1", **options)
+    sources = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+    after = convert(sources, tmp_path / "o2", **options)
+    assert {record: after[record] for record in before} == before
+
+
+def test_numbers_written_in_two_ways_are_one_key_and_one_class(tmp_path: Path) -> None:
+    source = tmp_path / "a.csv"
+    source.write_text("n,x\n5,1\n6,2\n5.0,3\n")
+    with pytest.raises(SourceError, match=r'"5" is there before'):
+        tfrec_cli.convert(str(source), str(tmp_path / "o"), key="n", shuffle=True)
+    source.write_text("n,x\n" + "5,1\n 5,2\n5.0,3\n-0.0,4\n0,5\nNA,6\n,7\n" * 10)
+    manifest = tfrec_cli.convert(str(source), str(tmp_path / "o"), stratify="n", **HALVES)
+    assert manifest.splits[0].classes == {"0": 10, "5": 15, "": 10}
+
+
+@pytest.mark.parametrize(
+    ("flag", "cells"),
+    [
+        ("--split-by", "1,2.5"), ("--key", "1,2"), ("--split-column", "1,2"), ("--key", "1,2.5"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("schema", [None, {"features": {"x": "int64"}}])
+def test_a_null_word_among_numbers_is_no_value(
+    tmp_path: Path, flag: str, cells: str, schema: dict[str, Any] | None
+) -> None:
+    lines = [*cells.split(","), "NA", " "]
+    (tmp_path / "a.csv").write_text("n,x\n" + "".join(f"{cell},1\n" for cell in lines))
+    options: dict[str, Any] = {flag[2:].replace("-", "_"): "n", "schema": schema}
+    options |= {"--split-by": HALVES, "--key": {"shuffle": True}}.get(flag, {})
+    source, dest = str(tmp_path / "a.csv"), tmp_path / "out"
+    with pytest.raises(CellError, match=r"line 4, column n: has no value, "):
+        tfrec_cli.convert(source, str(dest), **options)
+    manifest = tfrec_cli.convert(source, str(dest), on_error="skip", **options)
+    assert manifest.records == 2
+
+
+def test_splits_in_cells_are_taken_to_the_letter(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("n,x\ntrue,1\nfalse,2\nTRUE,3\n")
+    with pytest.raises(CellError, match=r'line 4, column n: "TRUE" is not one of'):
+        tfrec_cli.convert(
+            str(tmp_path / "a.csv"), str(tmp_path / "o"), split="true,false", split_column="n"
+        )
+
+
 def test_classes_are_divided_to_one_record(tmp_path: Path) -> None:
     source = table(tmp_path / "a.csv", [*range(800), *range(0, 99, 11)])
     manifest = tfrec_cli.convert(

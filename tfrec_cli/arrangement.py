@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tfrec_cli.errors import UsageError, did_you_mean, shorten
 from tfrec_cli.options import ConvertOptions
+from tfrec_cli.schema.binding import BoundFeature
 from tfrec_cli.shuffle.identity import Identity, OrderColumn, identify
 from tfrec_cli.shuffle.sorting import check_sortable
 from tfrec_cli.sources.base import Column, Survey
@@ -56,8 +57,10 @@ class Arrangement:
         return tuple(dict.fromkeys((*splitting, *ordering, *keys)))
 
 
-def arrange(options: ConvertOptions, survey: Survey) -> Arrangement:
-    """What the options ask of this source.
+def arrange(
+    options: ConvertOptions, survey: Survey, features: Sequence[BoundFeature] = ()
+) -> Arrangement:
+    """What the options ask of this source, whose records hold `features`.
 
     Raises UsageError for a column that is not there or cannot be used so, and for splits where
     the source has splits of its own.
@@ -65,10 +68,11 @@ def arrange(options: ConvertOptions, survey: Survey) -> Arrangement:
     asked = parse_splits(options.split)
     folders = _folders(survey)
     _refuse_second_splits(options, folders)
-    keys = _columns("--key", options.key, survey)
+    columns = {column.name: _settled(column, features) for column in survey.columns}
+    keys = _columns("--key", options.key, columns)
     identity = identify(survey.partitions, options.sources, keys)
-    order = _order(options, survey, identity)
-    form, column = _form(options, asked, survey)
+    order = _order(options, columns, identity)
+    form, column = _form(options, asked, columns)
     if form == "one" and order is None:
         return Arrangement()
     if form == "one":
@@ -92,19 +96,22 @@ def _refuse_second_splits(options: ConvertOptions, folders: tuple[str, ...]) -> 
             raise UsageError(f"{flag} {value}: the source's folders already name splits ({names}).")
 
 
-def _order(options: ConvertOptions, survey: Survey, identity: Identity) -> Order | None:
+def _order(
+    options: ConvertOptions, columns: Mapping[str, Column], identity: Identity
+) -> Order | None:
     if options.shuffle:
         return Order("shuffle", identity, options.seed or 0)
     if not options.sort_by:
         return None
-    sort_by = _columns("--sort-by", options.sort_by, survey)
-    for column in survey.columns:
-        if column.name in options.sort_by:
-            check_sortable(column.name, column.type)
+    sort_by = _columns("--sort-by", options.sort_by, columns)
+    for column in sort_by:
+        check_sortable(column.name, columns[column.name].type)
     return Order("sort", sort_by=sort_by)
 
 
-def _form(options: ConvertOptions, asked: Asked, survey: Survey) -> tuple[Form, OrderColumn | None]:
+def _form(
+    options: ConvertOptions, asked: Asked, columns: Mapping[str, Column]
+) -> tuple[Form, OrderColumn | None]:
     """How rows get their splits, and the column that decides."""
     forms: tuple[tuple[Form, str, str | None], ...] = (
         ("column", "--split-column", options.split_column),
@@ -113,18 +120,36 @@ def _form(options: ConvertOptions, asked: Asked, survey: Survey) -> tuple[Form, 
     )
     for form, flag, name in forms:
         if name is not None:
-            return form, _columns(flag, (name,), survey)[0]
+            return form, _columns(flag, (name,), columns)[0]
     if not asked.fractions:
         return "one", None
     return ("exact" if options.split_exact else "hash"), None
 
 
-def _columns(flag: str, names: Iterable[str], survey: Survey) -> tuple[OrderColumn, ...]:
-    known = {column.name: column for column in survey.columns}
+def _settled(column: Column, features: Sequence[BoundFeature]) -> Column:
+    """The column with the kind that its cells have in the records; where no feature holds them as
+    they are, what the survey found them to be.
+    """
+    kinds = [feature.type for feature in features if _holds(feature, column.name)]
+    if column.text is None or not kinds:
+        return column
+    # A value that is one number must be one value, whatever else holds its text.
+    return replace(column, kind=next((kind for kind in kinds if kind != "bytes"), kinds[0]))
+
+
+def _holds(feature: BoundFeature, name: str) -> bool:
+    """Whether the feature's values are the cells of this column, read as the feature's type."""
+    changes = feature.labels is not None or feature.load or feature.separator is not None
+    return name in feature.columns and not changes
+
+
+def _columns(
+    flag: str, names: Iterable[str], known: Mapping[str, Column]
+) -> tuple[OrderColumn, ...]:
     return tuple(_order_column(flag, name, known) for name in names)
 
 
-def _order_column(flag: str, name: str, known: dict[str, Column]) -> OrderColumn:
+def _order_column(flag: str, name: str, known: Mapping[str, Column]) -> OrderColumn:
     if name not in known:
         raise UsageError(
             f'{flag}: the source has no column "{shorten(name)}".{did_you_mean(name, known)} '

@@ -74,7 +74,7 @@ def prepare(dest: Dest, options: ConvertOptions, reporter: Reporter) -> Run:
     options = _checked(options, dest)
     reporter.stage("survey", None)
     settled = settle(options)
-    arrangement = arrange(options, settled.survey)
+    arrangement = arrange(options, settled.survey, settled.features)
     columns = tuple(dict.fromkeys((*settled.columns, *arrangement.columns)))
     work = Work(
         settled.source, settled.features, columns, options.on_error,

@@ -25,7 +25,7 @@ from tfrec_cli.placing import examine
 from tfrec_cli.progress import Reporter
 from tfrec_cli.schema.labels import sort_labels
 from tfrec_cli.shuffle.identity import Identity
-from tfrec_cli.shuffle.keys import Keys, column_texts
+from tfrec_cli.shuffle.keys import Keys
 from tfrec_cli.sources.base import Origin, SourceBatch, Survey
 from tfrec_cli.splitting.asked import MOST_SPLITS, alike
 from tfrec_cli.splitting.quota import HashFile, repeated, shares, thresholds
@@ -389,12 +389,7 @@ def _keys_among(
         kept = examine(looking, batch, piece.partition.split, start).kept
         digests = Identity(keys).digests(batch, looking.columns)[0]
         rows = kept[np.isin(digests[kept], suspects)]
-        texts = [
-            column_texts(batch.data.column(looking.columns.index(key.name)), key.text).take(
-                from_numpy(rows)
-            )
-            for key in keys
-        ]
+        texts = [key.texts(batch, looking.columns).take(from_numpy(rows)) for key in keys]
         values = zip(*(text.to_pylist() for text in texts), strict=True)
         found += [(v, batch.origin.locate(int(row))) for v, row in zip(values, rows, strict=True)]
         start += batch.data.num_rows

@@ -62,7 +62,7 @@ def settle(options: ConvertOptions) -> Settled:
     """
     given = None if options.schema is None else load_schema(options.schema)
     source = _open(options, given)
-    types = given is None or given.rest == "keep" or bool(options.sort_by)
+    types = given is None or given.rest == "keep" or _by_columns(options)
     survey = source.survey(Needs(types, options.temp_dir, options.jobs))
     described = dict(survey.options) | {"name": source.name}
     if given is None:
@@ -74,6 +74,12 @@ def settle(options: ConvertOptions) -> Settled:
     features = bind(schema, survey.columns)
     prints = tuple(fingerprint(path) for path in label_files(given)) if given else ()
     return Settled(source, survey, schema, features, given is None, notes, prints)
+
+
+def _by_columns(options: ConvertOptions) -> bool:
+    """Whether columns decide on order or split, so that it matters which hold numbers."""
+    names = (options.split_by, options.stratify, options.split_column, *options.key)
+    return bool(options.sort_by or any(name is not None for name in names))
 
 
 def _open(options: ConvertOptions, given: Schema | None) -> Source:

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from glob import has_magic
 
 import numpy as np
+import pyarrow as pa
 
 from tfrec_cli.buffers import is_valid
 from tfrec_cli.schema.grammar import TextRules
 from tfrec_cli.shuffle.keys import (
     Keys,
+    cell_texts,
     column_texts,
     combined,
     file_digests,
@@ -37,6 +39,20 @@ class OrderColumn:
     name: str
     text: TextRules | None = None
     kind: str | None = None
+
+    def texts(self, batch: SourceBatch, columns: Sequence[str]) -> pa.Array:
+        """The text of each row's value, by which values are compared; nulls are missing values.
+
+        columns: the names of the batch's columns.
+        """
+        return column_texts(self._cells(batch, columns), self.text, self.kind)
+
+    def words(self, batch: SourceBatch, columns: Sequence[str]) -> pa.Array:
+        """Each row's cell to the letter; nulls and arguments as in `texts`."""
+        return cell_texts(self._cells(batch, columns), self.text, self.kind)
+
+    def _cells(self, batch: SourceBatch, columns: Sequence[str]) -> pa.Array:
+        return batch.data.column(columns.index(self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +85,7 @@ class Identity:
     def _by_keys(self, batch: SourceBatch, columns: Sequence[str]) -> tuple[Keys, list[Fault]]:
         found, faults = [], []
         for key in self.keys:
-            texts = column_texts(batch.data.column(columns.index(key.name)), key.text)
+            texts = key.texts(batch, columns)
             missing = np.flatnonzero(~is_valid(texts))
             faults += [_without_key(int(row), key.name) for row in missing]
             found.append(text_digests(texts))

@@ -20,8 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tfrec_cli.buffers import is_valid, to_numpy
-from tfrec_cli.schema.grammar import TextRules, null_missing
+from tfrec_cli.buffers import from_numpy, is_valid, nulled, to_numpy
+from tfrec_cli.schema.grammar import TextRules, null_missing, parse_float, parse_int64
 from tfrec_cli.words import as_text
 from tfrec_cli.wrappings import plain
 
@@ -69,16 +69,47 @@ def file_digests(names: Iterable[str], occurrence: int) -> Keys:
     return _digests([f"{occurrence}\0{name}".encode("utf-8", "surrogateescape") for name in names])
 
 
-def column_texts(array: pa.Array, rules: TextRules | None) -> pa.Array:
-    """The values of a column as text, the same whatever the file's format; nulls stay.
+def cell_values(array: pa.Array, rules: TextRules | None, kind: str | None) -> pa.Array:
+    """The values that decide on order and split, as a plain array.
 
-    rules: those of text cells (None where the source is typed); empty cells and declared null
-    words are then null.
+    rules: those of text cells, None where the source is typed. kind: what text cells are; an
+    `int64` or `float` column gives its numbers, in which null words are missing.
     """
     array = plain(array)
-    if rules is not None:
-        array = null_missing(array, rules, numbers=False)
-    return as_text(array)
+    if rules is None:
+        return array
+    if kind == "int64":
+        return parse_int64(array, rules).values
+    if kind == "float":
+        return parse_float(array, rules).values
+    return null_missing(array, rules, numbers=False)
+
+
+def column_texts(array: pa.Array, rules: TextRules | None, kind: str | None) -> pa.Array:
+    """The values of a column as text, nulls kept: equal values have equal texts, however a file
+    spells them (`5`, `05`, `5.0` in a column of numbers). Arguments as `cell_values`.
+    """
+    values = cell_values(array, rules, kind)
+    return _number_texts(values) if pa.types.is_floating(values.type) else as_text(values)
+
+
+def cell_texts(array: pa.Array, rules: TextRules | None, kind: str | None) -> pa.Array:
+    """The cells of a column as text, to the letter; missing values are null. Arguments as
+    `cell_values`.
+    """
+    return nulled(as_text(plain(array)), ~is_valid(cell_values(array, rules, kind)))
+
+
+def _number_texts(array: pa.Array) -> pa.Array:
+    """Floats as text; whole ones as the same integer, so that one float in a column of integers
+    changes the text of no other.
+    """
+    numbers = to_numpy(pc.cast(array, pa.float64()))
+    whole = is_valid(array) & (np.abs(numbers) < 2**53) & (np.floor(numbers) == numbers)
+    integers = from_numpy(np.where(whole, numbers, 0).astype(np.int64))
+    both = pa.concat_arrays([pc.cast(integers, pa.string()), as_text(array)])
+    places = np.arange(len(array)) + np.where(whole, 0, len(array))
+    return both.take(from_numpy(places))
 
 
 def text_digests(texts: pa.Array) -> Keys:

@@ -25,11 +25,10 @@ from tfrec_cli.buffers import is_valid, scalar, to_numpy
 from tfrec_cli.errors import UsageError
 from tfrec_cli.kinds import is_binary, is_text
 from tfrec_cli.schema.arrowtypes import unwrapped
-from tfrec_cli.schema.grammar import null_missing, parse_float, parse_int64
 from tfrec_cli.shuffle.identity import OrderColumn
+from tfrec_cli.shuffle.keys import cell_values
 from tfrec_cli.sources.base import SourceBatch
 from tfrec_cli.words import in_own_unit, is_time
-from tfrec_cli.wrappings import plain
 
 _SIGN = np.uint64(1 << 63)
 
@@ -58,23 +57,13 @@ def sort_keys(
 
 def _parts(array: pa.Array, column: OrderColumn) -> tuple[pa.Array, pa.Array]:
     """Whether each value is missing, and the value, as bytes that compare."""
-    array = _values(plain(array), column)
+    array = cell_values(array, column.text, column.kind)
     missing = (~is_valid(array)).astype(np.uint8)
     return _fixed(missing.reshape(-1, 1)), pc.fill_null(_bytes(array), _nothing())
 
 
 def _nothing() -> pa.Scalar:
     return scalar(b"", pa.large_binary())
-
-
-def _values(array: pa.Array, column: OrderColumn) -> pa.Array:
-    if column.text is None:
-        return array
-    if column.kind == "int64":
-        return parse_int64(array, column.text).values
-    if column.kind == "float":
-        return parse_float(array, column.text).values
-    return null_missing(array, column.text, numbers=False)
 
 
 def _bytes(array: pa.Array) -> pa.Array:

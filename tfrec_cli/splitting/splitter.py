@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from tfrec_cli.buffers import is_valid, to_numpy
 from tfrec_cli.errors import did_you_mean
 from tfrec_cli.shuffle.identity import Identity, OrderColumn
-from tfrec_cli.shuffle.keys import Keys, column_texts, fraction_bounds, keyed, text_digests
+from tfrec_cli.shuffle.keys import Keys, fraction_bounds, keyed, text_digests
 from tfrec_cli.sources.base import Fault, SourceBatch
 
 Form = Literal["one", "folders", "column", "hash", "groups", "exact", "classes"]
@@ -119,8 +119,7 @@ class Splitter:
 
     def _texts(self, batch: SourceBatch, columns: Sequence[str]) -> pa.Array:
         assert self.column is not None
-        cells = batch.data.column(columns.index(self.column.name))
-        return column_texts(cells, self.column.text)
+        return self.column.texts(batch, columns)
 
     def _hashes(self, batch: SourceBatch, columns: Sequence[str]) -> tuple[Keys, list[Fault]]:
         if self.form != "groups":
@@ -137,7 +136,8 @@ class Splitter:
         self, batch: SourceBatch, columns: Sequence[str]
     ) -> tuple[list[str | None], npt.NDArray[np.uint32], list[Fault]]:
         """The split names in a batch, each row's place among them, and rows without a good one."""
-        found, codes = _encoded(self._texts(batch, columns))
+        assert self.column is not None
+        found, codes = _encoded(self.column.words(batch, columns))
         values: list[str | None] = [*found, None]
         bad = np.array([not self._is_name(value) for value in values], bool)
         rows = np.flatnonzero(bad[codes])
