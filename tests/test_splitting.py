@@ -18,6 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tfrec_cli
+from tfrec_cli.cli.order import split_classes
+from tfrec_cli.dataset.manifest import load_manifest
 from tfrec_cli.errors import CellError, DatasetError, SourceError, UsageError
 from tfrec_cli.options import ConvertOptions
 from tfrec_cli.records.framing import read_records
@@ -213,7 +215,8 @@ def test_numbers_written_in_two_ways_are_one_key_and_one_class(tmp_path: Path) -
         tfrec_cli.convert(str(source), str(tmp_path / "o"), key="n", shuffle=True)
     source.write_text("n,x\n" + "5,1\n 5,2\n5.0,3\n-0.0,4\n0,5\nNA,6\n,7\n" * 10)
     manifest = tfrec_cli.convert(str(source), str(tmp_path / "o"), stratify="n", **HALVES)
-    assert manifest.splits[0].classes == {"0": 10, "5": 15, "": 10}
+    assert manifest.splits[0].classes == {"0": 10, "5": 15}
+    assert manifest.splits[0].classless == 10
 
 
 @pytest.mark.parametrize(
@@ -258,6 +261,21 @@ def test_classes_are_divided_to_one_record(tmp_path: Path) -> None:
             assert abs(split.classes[name] - total * (split.asked or 0)) < 1
     entry = read_manifest(tmp_path / "out")["splits"][0]
     assert list(entry["classes"]) == ["a", "b", "c"]
+
+
+def test_empty_text_is_a_class_and_no_value_another(tmp_path: Path) -> None:
+    column = ["", None, None, "no value"] * 30
+    pq.write_table(pa.table({"c": column, "n": range(120)}), tmp_path / "a.parquet")
+    dest = tmp_path / "out"
+    manifest = tfrec_cli.convert(str(tmp_path / "a.parquet"), str(dest), stratify="c", **HALVES)
+    for split in manifest.splits:
+        assert split.classes == {"": 15, "no value": 15}
+        assert split.classless == 30
+        assert sum(split.classes.values()) + split.classless == split.records
+    assert load_manifest(dest) == manifest
+    assert split_classes(manifest.splits) == [
+        '    "": 15 a, 15 b', '    "no value": 15 a, 15 b', "    no value: 30 a, 30 b",
+    ]  # fmt: skip
 
 
 def test_many_small_classes_do_not_leave_a_split_short() -> None:

@@ -24,14 +24,15 @@ class SplitPlan:
     """One split: its pieces in order, and the number of records of each of its shards.
 
     pieces: none where rows of a piece may belong to several splits. asked: the fraction of all
-    records that was asked for it. classes: how many records of each class, where that was asked.
+    records that was asked for it. classes: how many records of each class, where that was asked;
+    None is the class of rows without a value.
     """
 
     name: str
     pieces: tuple[Piece, ...]
     shards: tuple[int, ...]
     asked: float | None = None
-    classes: Mapping[str, int] | None = None
+    classes: Mapping[str | None, int] | None = None
 
     @property
     def records(self) -> int:

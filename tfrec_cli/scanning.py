@@ -43,13 +43,14 @@ _ROWS_AT_ONCE = 2**18
 class SplitCount:
     """What a split will get: how many records, and where classes were asked for, of each class.
 
-    asked: the fraction of all records that it should have.
+    asked: the fraction of all records that it should have. The class None is that of rows without
+    a value.
     """
 
     name: str
     records: int
     asked: float | None = None
-    classes: Mapping[str, int] | None = None
+    classes: Mapping[str | None, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +342,7 @@ def _exact(splitter: Splitter, found: _Gathered) -> tuple[Splitter, tuple[SplitC
     splits = []
     for place, (split, asked) in enumerate(zip(splitter.names, splitter.shares, strict=True)):
         records = sum(quota[place] for quota in quotas)
-        classes = {name or "": quotas[found.classes[name]][place] for name in names}
+        classes = {name: quotas[found.classes[name]][place] for name in names}
         shown = classes if splitter.form == "classes" else None
         splits.append(SplitCount(split, records, float(asked), shown))
     return replace(splitter, thresholds=known), tuple(splits)

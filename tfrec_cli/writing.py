@@ -58,7 +58,10 @@ class SplitWriter:
             self._shard = next(self._shards)
             self._close()
         plan = self._plan
-        return Split(plan.name, tuple(self._done), plan.asked, plan.classes)
+        if plan.classes is None:
+            return Split(plan.name, tuple(self._done), plan.asked)
+        named = {name: count for name, count in plan.classes.items() if name is not None}
+        return Split(plan.name, tuple(self._done), plan.asked, named, plan.classes.get(None))
 
     def _next(self) -> ShardWriter:
         """The shard that takes the next record."""

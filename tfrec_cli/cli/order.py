@@ -18,6 +18,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Classes that the summary lists one by one.
 SHOWN_CLASSES = 20
+# What it calls the rows without a class.
+NO_CLASS = "no value"
 
 
 def _columns(text: str) -> tuple[str, ...]:
@@ -97,10 +99,20 @@ def split_classes(splits: Sequence[Split]) -> list[str]:
     """Lines with the records of each class in each split, where classes were asked for."""
     if not splits or splits[0].classes is None:
         return []
-    names = list(splits[0].classes)
+    found = [
+        (_shown(name), [(s.classes or {}).get(name, 0) for s in splits])
+        for name in splits[0].classes
+    ]
+    if splits[0].classless is not None:
+        found.append((NO_CLASS, [s.classless or 0 for s in splits]))
     lines = []
-    for name in names[:SHOWN_CLASSES]:
-        counts = ", ".join(f"{(s.classes or {}).get(name, 0):,} {s.name}" for s in splits)
-        lines.append(f"    {name or 'no value'}: {counts}")
-    more = len(names) - SHOWN_CLASSES
+    for shown, counts in found[:SHOWN_CLASSES]:
+        each = (f"{count:,} {s.name}" for count, s in zip(counts, splits, strict=True))
+        lines.append(f"    {shown}: {', '.join(each)}")
+    more = len(found) - SHOWN_CLASSES
     return [*lines, f"    … and {more:,} more classes"] if more > 0 else lines
+
+
+def _shown(name: str) -> str:
+    """The class in the summary; in quotes where it could be missed, or taken for no class."""
+    return name if name.strip() and name != NO_CLASS else f'"{name}"'

@@ -8,8 +8,9 @@ time of writing: the same run leaves the same manifest. The file is one JSON obj
     name         what the shards are named by
     compression  {kind, level, compressor}
     rows         {read, written, skipped, rejected}
-    splits       [{name, records, asked, classes, shards: [{name, records, bytes, crc32c}]}]; asked
-                 (a fraction of all) and classes ({name: records}) only where they were asked for
+    splits       [{name, records, asked, classes, classless, shards: [{name, records, bytes,
+                 crc32c}]}]; asked (a fraction of all) and classes ({name: records}) only where they
+                 were asked for, classless (records without a class) where there are any
     features     [{key, type, shape, ragged, row_lengths, missing, labels, first_label}] of a record
     files        [{name, bytes, crc32c}] beside the shards: schema, label files
     options      those that the output depends on
@@ -60,13 +61,15 @@ class Split:
     """One split and its shards in order.
 
     asked: the fraction of all records that was asked for it. classes: how many of its records are
-    of each class, where the split was made within classes.
+    of each class, where the split was made within classes. classless: how many have none, where any
+    record of the dataset has none.
     """
 
     name: str
     shards: tuple[Shard, ...]
     asked: float | None = None
     classes: Mapping[str, int] | None = None
+    classless: int | None = None
 
     @property
     def records(self) -> int:
@@ -324,6 +327,8 @@ def _split_entry(split: Split) -> dict[str, Any]:
         entry["asked"] = split.asked
     if split.classes is not None:
         entry["classes"] = dict(split.classes)
+    if split.classless is not None:
+        entry["classless"] = split.classless
     return entry | {"shards": split.shards}
 
 
