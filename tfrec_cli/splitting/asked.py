@@ -13,6 +13,8 @@ from tfrec_cli.errors import UsageError
 from tfrec_cli.options import ConvertOptions
 
 MOST_SPLITS = 100
+# Digits of a fraction; Python reads no number of more than some thousands.
+LONGEST_FRACTION = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,11 @@ def alike(names: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _fraction(text: str, word: str) -> Fraction:
+    if len(word) > LONGEST_FRACTION:
+        raise UsageError(
+            f"--split: a fraction of {len(word):,} characters is more exact than rows can be "
+            f"divided. Write it in {LONGEST_FRACTION} at most (a third is 1/3)."
+        )
     if not re.fullmatch(r"(\d+(\.\d*)?|\.\d+)%?|\d+/[1-9]\d*", word) or not Fraction(
         word.rstrip("%")
     ):
