@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,97 @@ def test_files_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
     assert 0.5 < np.mean(records[:2000] == records[2000:]) < 0.8
     alone = found_split_numbers(tmp_path, sources[:1])
     assert (alone == records[:2000]).all()
+
+
+def grow(top: Path, names: Sequence[str]) -> None:
+    for name in names:
+        path = top / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            first = 1000 * len(list(top.rglob("*.csv")))
+            table(path, range(first, first + 150))
+
+
+OLD = ("x/b/a.csv", "x/d/a.csv", "x/d/e.csv")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "old", "new"),
+    [
+        (["x/*/a.csv"], ["x/*/a.csv"], OLD[:2], ["x/c/a.csv", "x/e/a.csv"]),
+        (["x/*/a.csv"], ["x/*/a.csv"], OLD[:1], ["x/c/a.csv"]),
+        (["x/*/*.csv"], ["x/*/*.csv"], OLD, ["x/c/a.csv", "x/d/f.csv", "x/e/a.csv"]),
+        (["x/*"], ["x/*"], OLD[:2], ["x/c/a.csv", "x/e/a.csv", "x/e/0.csv"]),
+        (["x"], ["x"], OLD, ["x/a.csv", "x/a/a.csv", "x/d/a/a.csv"]),
+        (["x"], ["x", "y"], OLD, ["y/b/a.csv", "y/d/e.csv", "x/a/a.csv"]),
+        (["x"], ["x", "w", "y"], OLD, ["y/b/a.csv", "w/b/a.csv"]),
+        (["x/d/*.csv"], ["x/d/*.csv", "y/*/*.csv"], OLD[1:], ["x/d/b.csv", "y/d/a.csv"]),
+        (["x/d/a.csv"], ["x/d/a.csv", "a.csv"], OLD[1:2], ["a.csv"]),
+    ],
+)  # fmt: skip
+def test_files_that_are_added_move_no_old_row(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    before: list[str],
+    after: list[str],
+    old: Sequence[str],
+    new: list[str],
+) -> None:
+    def run(sources: list[str], dest: str) -> dict[bytes, str]:
+        quoted = convert(sources, tmp_path / f"{dest}q", split=THREE)
+        names = [name for source in sources for name in sorted(glob(source))]
+        assert convert(names, tmp_path / f"{dest}s", split=THREE) == quoted
+        return quoted
+
+    monkeypatch.chdir(tmp_path)
+    grow(tmp_path, old)
+    first = run(before, "o1")
+    grow(tmp_path, new)
+    second = run(after, "o2")
+    assert len(first) < len(second)
+    assert {record: second[record] for record in first} == first
+
+
+def test_a_file_put_before_moves_only_the_one_that_was_called_so(tmp_path: Path) -> None:
+    grow(tmp_path, OLD)
+    old = [str(tmp_path / name) for name in OLD]
+    first = convert(old, tmp_path / "o1", split=THREE)
+    grow(tmp_path, ["x/a/a.csv"])
+    second = convert([str(tmp_path / "x/a/a.csv"), *old], tmp_path / "o2", split=THREE)
+    assert 0 < sum(second[record] != first[record] for record in first) < 100
+
+
+def test_a_folder_of_images_put_before_moves_only_names_it_has(tmp_path: Path) -> None:
+    for number, path in enumerate(sorted((EXAMPLES / "digits").rglob("*.png"))):
+        copy = tmp_path / ("old" if number % 2 else "new") / path.parent.name / path.name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    first = convert(str(tmp_path / "old"), tmp_path / "o1", split=THREE)
+    sources = [str(tmp_path / "new"), str(tmp_path / "old")]
+    second = convert(sources, tmp_path / "o2", split=THREE)
+    assert len(first) < len(second)
+    assert {record: second[record] for record in first} == first
+
+
+def test_images_named_one_by_one_are_told_apart(tmp_path: Path) -> None:
+    paths = sorted((EXAMPLES / "digits").rglob("*.png"))
+    sources = []
+    for number in range(60):
+        copy = tmp_path / f"{number:02}" / "a.png"
+        copy.parent.mkdir()
+        copy.write_bytes(paths[number % len(paths)].read_bytes())
+        sources.append(str(copy))
+    manifest = tfrec_cli.convert(sources, str(tmp_path / "out"), **HALVES)
+    assert {split.records > 15 for split in manifest.splits} == {True}
+
+
+def test_only_copies_are_known_by_their_names_within_a_spool(tmp_path: Path) -> None:
+    expected = None
+    for folder in ("in", "tfrec-in", "tfrec-a/b"):
+        grow(tmp_path / folder, ["c/a.csv", "d/a.csv"])
+        splits = convert(str(tmp_path / folder), tmp_path / f"o{len(folder)}", split=THREE)
+        expected = expected or splits
+        assert splits == expected
 
 
 def found_split_numbers(tmp_path: Path, sources: list[str]) -> np.ndarray:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from glob import has_magic
+from glob import glob, has_magic
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +23,8 @@ from tfrec_cli.shuffle.keys import (
     text_digests,
 )
 from tfrec_cli.sources.base import Fault, Partition, SourceBatch
-from tfrec_cli.sources.files import display
-
-# Streams and URLs are copied to a folder of such a name first; what follows is theirs.
-_COPIED = re.compile(r".*/tfrec-[^/]+/(.+)", re.DOTALL)
+from tfrec_cli.sources.files import byte_order, display
+from tfrec_cli.sources.spools import within_spool
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +57,14 @@ class OrderColumn:
 class Identity:
     """How rows of a source are told apart.
 
-    keys: the columns of `--key`; without them a row is its place. names: for each file, its path
-    relative to its SOURCE and how many files before it are called so. roots: the SOURCEs as
-    folders. by_file: rows are files of their own, and known by their paths.
+    keys: the columns of `--key`; without them a row is its place. names: what each file is known
+    by, and how many before it by the same. roots: the SOURCEs that are folders. by_file: rows are
+    files of their own; `names` lacks them where SOURCE is one folder.
     """
 
     keys: tuple[OrderColumn, ...] = ()
     names: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    roots: tuple[str | None, ...] = ()
+    roots: tuple[str, ...] = ()
     by_file: bool = False
 
     def digests(self, batch: SourceBatch, columns: Sequence[str]) -> tuple[Keys, list[Fault]]:
@@ -79,7 +77,7 @@ class Identity:
         if self.by_file and batch.origin.files is not None:
             return self._by_files(batch.origin.files[: batch.data.num_rows]), []
         file = display(batch.origin.file)
-        name, occurrence = self.names.get(file) or (relative(file, self.roots)[0], 0)
+        name, occurrence = self.names.get(file) or (relative(file, self.roots), 0)
         return row_digests(name, occurrence, batch.origin.first_row, batch.data.num_rows), []
 
     def _by_keys(self, batch: SourceBatch, columns: Sequence[str]) -> tuple[Keys, list[Fault]]:
@@ -92,58 +90,91 @@ class Identity:
         return combined(found), faults
 
     def _by_files(self, files: Sequence[str]) -> Keys:
-        found = [relative(file, self.roots) for file in files]
+        found = [self.names.get(file) or (relative(file, self.roots), 0) for file in files]
         digests = np.empty(len(found), np.uint64)
-        for root in {root for _, root in found}:
-            rows = [row for row, (_, place) in enumerate(found) if place == root]
-            digests[rows] = file_digests((found[row][0] for row in rows), root)
+        for occurrence in {occurrence for _, occurrence in found}:
+            rows = [row for row, (_, before) in enumerate(found) if before == occurrence]
+            digests[rows] = file_digests((found[row][0] for row in rows), occurrence)
         return digests
 
 
 def identify(
     partitions: Iterable[Partition], sources: Sequence[object], keys: tuple[OrderColumn, ...] = ()
 ) -> Identity:
-    """How the rows of these partitions are told apart. sources: the SOURCE arguments."""
+    """How the rows of these partitions are told apart. sources: the SOURCE arguments.
+
+    A file of a folder that is a SOURCE is known by its path within that folder, any other by its
+    base name. Where a file before it is called so, it is known by the shortest longer end of its
+    path that none before it has. So files move no row of those that stand before them, nor of
+    those behind that are not called as they are; where the data lie, and whether the shell or
+    tfrec expands a pattern, changes nothing.
+    """
     partitions = list(partitions)
-    roots = tuple(_root(item) if isinstance(item, str) else None for item in sources)
+    roots = tuple(chain.from_iterable(map(_roots, sources)))
+    by_file = bool(partitions) and all(part.files is not None for part in partitions)
+    files = dict.fromkeys(chain.from_iterable(_files(part, by_file) for part in partitions))
+    if by_file and len(sources) == len(roots) == 1 and _is_folder(sources[0]):
+        # Each has a path of its own within the folder.
+        files = {}
     plain = {display(item) for item in sources if isinstance(item, str)}
-    files = dict.fromkeys(display(partition.file) for partition in partitions)
     names: dict[str, tuple[str, int]] = {}
     seen: dict[str, int] = {}
     for file in files:
-        name = os.path.basename(file) if file in plain else relative(file, roots)[0]
+        name = os.path.basename(file) if file in plain else relative(file, roots)
+        if name in seen and within_spool(file) is None:
+            name = next((end for end in _ends(file, name) if end not in seen), name)
         names[file] = (name, seen.get(name, 0))
         seen[name] = seen.get(name, 0) + 1
-    by_file = bool(partitions) and all(part.files is not None for part in partitions)
     return Identity(keys, names, roots, by_file)
 
 
-def relative(file: str, roots: Sequence[str | None]) -> tuple[str, int]:
-    """`file` relative to the first of `roots` that it lies in, and the number of that root.
+def _files(partition: Partition, by_file: bool) -> Sequence[str]:
+    """The files of a partition that need names."""
+    if by_file and partition.files is not None:
+        return partition.files
+    return (display(partition.file),)
+
+
+def _is_folder(source: object) -> bool:
+    return isinstance(source, str) and os.path.isdir(source)
+
+
+def _ends(file: str, name: str) -> Iterator[str]:
+    """The ends of the path of `file` that are longer than `name`, the shortest first."""
+    parts = os.path.abspath(file).split(os.sep)
+    for count in range(name.count(os.sep) + 2, len(parts) + 1):
+        yield os.sep.join(parts[-count:])
+
+
+def relative(file: str, roots: Sequence[str]) -> str:
+    """`file` relative to the first of `roots` that it lies in.
 
     A file in none of them is its base name, or what it is called within a copied folder.
     """
-    copied = _COPIED.fullmatch(file)
-    if copied:
-        return copied[1], 0
+    copied = within_spool(file)
+    if copied is not None:
+        return copied
     path = os.path.normpath(file)
-    for number, root in enumerate(roots):
-        if root is not None and path.startswith(root) and (root or not os.path.isabs(path)):
-            return path[len(root) :], number
-    return os.path.basename(file), 0
+    for root in roots:
+        if path.startswith(root) and (root or not os.path.isabs(path)):
+            return path[len(root) :]
+    return os.path.basename(file)
 
 
-def _root(source: str) -> str | None:
-    """The folder that names within SOURCE are relative to, with its separator; None for a file."""
+def _roots(source: object) -> list[str]:
+    """The folders that SOURCE is, or as a pattern matches, each with its separator."""
+    if not isinstance(source, str):
+        return []
     if os.path.isdir(source):
-        folder = source
-    elif has_magic(source) and not os.path.lexists(source):
-        parts = source.split(os.sep)
-        folder = os.sep.join(parts[: next(at for at, part in enumerate(parts) if has_magic(part))])
-        folder = os.sep if not folder and source.startswith(os.sep) else folder
-    else:
-        return None
-    normal = os.path.normpath(folder or os.curdir)
+        return [_root(source)]
+    if not has_magic(source) or os.path.lexists(source) or "**" in source.split(os.sep):
+        return []
+    matches = sorted(glob(source, include_hidden=True), key=byte_order)
+    return [_root(match) for match in matches if os.path.isdir(match)]
+
+
+def _root(folder: str) -> str:
+    normal = os.path.normpath(folder)
     return "" if normal == os.curdir else os.path.join(display(normal), "")
 
 

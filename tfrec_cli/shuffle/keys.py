@@ -1,8 +1,8 @@
 """64-bit keys of rows: what a shuffle sorts by, and what decides on a split.
 
-A row is known by its identity: the path of its file relative to the SOURCE argument and its number
-in that file, or the values of key columns. The digest of an identity is a fixed number; a key mixes
-it with a seed and a purpose, so that shuffles and splits know nothing of each other.
+A row is known by its identity: the name of its file among the sources and its number in that file,
+or the values of key columns. The digest of an identity is a fixed number; a key mixes it with a
+seed and a purpose, so that shuffles and splits know nothing of each other.
 
 The mixing function is the finalizer of splitmix64 (Steele, Lea, Flood: Fast Splittable
 Pseudorandom Number Generators, 2014), a bijection of 64-bit numbers. Text and seeds enter through

@@ -8,6 +8,8 @@ import tempfile
 import weakref
 from typing import Any
 
+from tfrec_cli.sources.paths import display
+
 
 class Spools:
     """Temporary folders that go together: when the object they are for does, when nobody holds
@@ -25,6 +27,7 @@ class Spools:
         """A new folder. Raises OSError."""
         path = tempfile.mkdtemp(prefix="tfrec-", dir=self.temp_dir)
         self._folders.append(path)
+        _made.add(path)
         return path
 
     def live_for(self, owner: Any) -> None:
@@ -42,6 +45,17 @@ class Spools:
 
 
 _kept: list[Spools] = []
+# The folders that are there now.
+_made: set[str] = set()
+
+
+def within_spool(path: str) -> str | None:
+    """What `path`, as it is displayed, is called within a spool folder; None for any other file."""
+    for folder in tuple(_made):
+        top = display(os.path.join(folder, ""))
+        if path.startswith(top):
+            return path[len(top) :]
+    return None
 
 
 def _let_go(_spools: Spools) -> None:
@@ -53,3 +67,4 @@ def _remove(folders: list[str], owner: int) -> None:
     if os.getpid() == owner:
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
+            _made.discard(folder)
