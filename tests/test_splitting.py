@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from glob import glob
 from pathlib import Path
@@ -19,11 +19,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tfrec_cli
+from tfrec_cli.arrangement import arrange
 from tfrec_cli.cli.order import split_classes
 from tfrec_cli.dataset.manifest import load_manifest
 from tfrec_cli.errors import CellError, DatasetError, SourceError, UsageError
 from tfrec_cli.options import ConvertOptions
 from tfrec_cli.records.framing import read_records
+from tfrec_cli.schema.binding import BoundFeature
+from tfrec_cli.schema.grammar import TextRules
+from tfrec_cli.sources.base import Column, Survey
 from tfrec_cli.splitting.asked import RULES, parse_splits
 from tfrec_cli.splitting.quota import HashFile, repeated, shares, thresholds
 
@@ -665,3 +669,21 @@ def test_repeated_hashes_are_found_in_any_memory(values: list[int], memory: int)
         file.add(np.zeros(len(values), np.uint32), np.array(values, np.uint64))
         result = sorted(repeated(file, memory).tolist())
     assert result == sorted(value for value, count in Counter(values).items() if count > 1)
+
+
+class Counted(tuple[BoundFeature, ...]):
+    """Features that count how often somebody goes through them."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[BoundFeature]:
+        Counted.times += 1
+        return super().__iter__()
+
+
+def test_wide_tables_are_arranged_in_one_pass_over_their_features() -> None:
+    columns = tuple(Column(f"c{i}", pa.string(), text=TextRules()) for i in range(50))
+    features = Counted(BoundFeature(c.name, "int64", (c.name,)) for c in columns)
+    Counted.times = 0
+    arrange(ConvertOptions(("a.csv",), "out"), Survey(columns, ()), features)
+    assert Counted.times == 1

@@ -68,7 +68,8 @@ def arrange(
     asked = parse_splits(options.split)
     folders = _folders(survey)
     _refuse_second_splits(options, folders)
-    columns = {column.name: _settled(column, features) for column in survey.columns}
+    kinds = _kinds(features)
+    columns = {c.name: _settled(c, kinds.get(c.name, ())) for c in survey.columns}
     keys = _columns("--key", options.key, columns)
     identity = identify(survey.partitions, options.sources, keys)
     order = _order(options, columns, identity)
@@ -126,21 +127,24 @@ def _form(
     return ("exact" if options.split_exact else "hash"), None
 
 
-def _settled(column: Column, features: Sequence[BoundFeature]) -> Column:
+def _settled(column: Column, kinds: Sequence[str]) -> Column:
     """The column with the kind that its cells have in the records; where no feature holds them as
     they are, what the survey found them to be.
     """
-    kinds = [feature.type for feature in features if _holds(feature, column.name)]
     if column.text is None or not kinds:
         return column
     # A value that is one number must be one value, whatever else holds its text.
     return replace(column, kind=next((kind for kind in kinds if kind != "bytes"), kinds[0]))
 
 
-def _holds(feature: BoundFeature, name: str) -> bool:
-    """Whether the feature's values are the cells of this column, read as the feature's type."""
-    changes = feature.labels is not None or feature.load or feature.separator is not None
-    return name in feature.columns and not changes
+def _kinds(features: Sequence[BoundFeature]) -> dict[str, list[str]]:
+    """For each column, the types of the features whose values are its cells, read as that type."""
+    kinds: dict[str, list[str]] = {}
+    for feature in features:
+        if feature.labels is None and not feature.load and feature.separator is None:
+            for name in feature.columns:
+                kinds.setdefault(name, []).append(feature.type)
+    return kinds
 
 
 def _columns(
