@@ -13,11 +13,12 @@ import crc32c
 import pytest
 
 from tfrec_cli.dataset import commit, exchange, locking, staging
-from tfrec_cli.dataset.manifest import Manifest, Split, load_manifest, side_files
+from tfrec_cli.dataset.manifest import Manifest, Shard, Split, load_manifest, side_files
 from tfrec_cli.dataset.naming import parse_dest
 from tfrec_cli.dataset.occupant import check_dest
 from tfrec_cli.errors import DatasetError
 from tfrec_cli.options import Compression
+from tfrec_cli.receipts import Receipts
 from tfrec_cli.records.framing import frame, read_records
 
 CALLS = ["mkdir", "rename", "unlink", "rmdir", "fsync", "open"]
@@ -652,3 +653,68 @@ def test_looking_at_dest_changes_nothing(tmp_path):
     check_dest(parse_dest(str(tmp_path / "out")), overwrite=True)
     assert check_dest(parse_dest(str(tmp_path / "none"))).kind == "nothing"
     assert snapshot(tmp_path) == before
+
+
+def killed_after_a_shard(dest):
+    """A run that is killed when one of its two shards is done and the other is begun."""
+
+    def run():
+        target = parse_dest(str(dest))
+        with staging.staging(target, True) as stage:
+            first, second = target.shards("train", 2)
+            with stage.writer(first, target.compression) as writer:
+                writer.write(frame(b"first"), 1)
+                shard = writer.close()
+            entry = {"records": 1, "bytes": shard.bytes, "crc32c": shard.crc32c}
+            Receipts(stage.receipts, lambda: {"seed": 1}).leave("shard-0", entry)
+            stage.writer(second, target.compression).write(frame(b"half")[:9], 1)
+            kill()
+
+    assert in_child(run) == KILLED
+
+
+@pytest.mark.parametrize("before", [None, "old"])
+def test_a_killed_run_that_left_a_receipt_can_be_resumed(tmp_path, before):
+    dest = tmp_path / "out"
+    if before:
+        write(dest, before)
+    killed_after_a_shard(dest)
+    target = parse_dest(str(dest))
+    found = staging.recover(target)
+    assert found is not None
+    assert staging.recover(target) == found
+    with staging.staging(target, bool(before), resume=found) as stage:
+        receipts = Receipts(stage.receipts)
+        assert receipts.run() == {"seed": 1}
+        names = target.shards("train", 2)
+        shards = [Shard(names[0], **receipts.done("shard-0"))]
+        with stage.writer(names[1], target.compression) as writer:
+            writer.write(frame(b"second"), 1)
+            shards.append(writer.close())
+        manifest = Manifest(target.name, target.compression, (Split("train", tuple(shards)),))
+        manifest = stage.commit(manifest, side_files("new"))
+    assert holds(dest) == "new"
+    assert [r for s in manifest.shards for r in read_records(dest / s.name)] == [
+        b"first",
+        b"second",
+    ]
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_killed_run_that_is_not_wanted_is_removed(tmp_path):
+    dest = tmp_path / "out"
+    killed_after_a_shard(dest)
+    assert staging.recover(parse_dest(str(dest)), keep=False) is None
+    assert os.listdir(tmp_path) == []
+    killed_after_a_shard(dest)
+    write(dest, "new")
+    assert holds(dest) == "new"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_of_a_live_run_nothing_is_taken(tmp_path):
+    target = parse_dest(str(tmp_path / "out"))
+    with staging.staging(target) as stage:
+        Receipts(stage.receipts, lambda: {}).leave("shard-0", {})
+        assert staging.recover(target) is None
+        assert Receipts(stage.receipts).done("shard-0") == {}

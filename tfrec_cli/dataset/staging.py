@@ -5,7 +5,7 @@ DEST. Where that cannot be (the parent is not writable, DEST is a mount point or
 folder), it is `.tfrec-<id>` inside DEST, and the files are moved one by one, the manifest last.
 
 Killed at any instant, DEST is the old dataset, the new one, or briefly absent. What a killed run
-left is finished or removed by the next one.
+left is finished, resumed or removed by the next one.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ from tfrec_cli.dataset.commit import (
     write_ready,
 )
 from tfrec_cli.dataset.failures import failure, writing
+from tfrec_cli.dataset.leftovers import RECEIPTS, entries, is_resumable, leftovers
 from tfrec_cli.dataset.locking import locked
 from tfrec_cli.dataset.manifest import MANIFEST, Manifest, SideFile
 from tfrec_cli.dataset.naming import Dest
-from tfrec_cli.dataset.occupant import INSIDE, SYSTEM, Occupant, check_dest
+from tfrec_cli.dataset.occupant import SYSTEM, Occupant, check_dest
 from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.errors import DatasetError
 from tfrec_cli.options import Compression
@@ -52,12 +53,13 @@ _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 class Stage:
     """The staging folder of one run. Files are written to `path(name)`, then `commit` is called.
 
-    work: a folder for scratch files; nothing of it reaches the dataset.
+    work: a folder for scratch files; nothing of it reaches the dataset. receipts: where those of
+    finished tasks are left, by which a run that was killed can be resumed.
     """
 
     def __init__(self, dest: Dest, folder: Path, found: Occupant, sync: bool) -> None:
         self.dest = dest
-        self.work = folder / "work"
+        self.work, self.receipts = folder / "work", folder / RECEIPTS
         self._folder, self._data = folder, folder / "data"
         self._side = folder / "side" if dest.kind == "file" else self._data
         self._found, self._sync = found, sync
@@ -77,9 +79,11 @@ class Stage:
     ) -> ShardWriter:
         """A writer of the shard `name`; the arguments are those of ShardWriter."""
         shown = self.dest.text if self.dest.kind == "file" else f"{self.dest.text}: {name}"
-        return ShardWriter(
-            self.path(name), compression, executor, ahead=ahead, sync=self._sync, shown=shown
-        )
+        path = self.path(name)
+        with writing(shown), suppress(FileNotFoundError):
+            # What the run that is resumed had begun of it.
+            os.unlink(path)
+        return ShardWriter(path, compression, executor, ahead=ahead, sync=self._sync, shown=shown)
 
     def commit(self, manifest: Manifest, files: Mapping[str, str] | None = None) -> Manifest:
         """Put the dataset in DEST's place, and return its manifest as written.
@@ -156,27 +160,33 @@ class Stage:
 
 @contextmanager
 def staging(
-    dest: Dest, overwrite: bool = False, sources: Iterable[Any] = (), sync: bool = True
+    dest: Dest,
+    overwrite: bool = False,
+    sources: Iterable[Any] = (),
+    sync: bool = True,
+    resume: Path | None = None,
 ) -> Iterator[Stage]:
     """A stage for one run onto `dest`, a folder or a file. Without a commit, nothing remains.
 
     overwrite: a finished dataset may be replaced. sources: paths of the source files, which must
-    not lie in DEST. sync: see to it that what is committed survives a power cut.
+    not lie in DEST. sync: see to it that what is committed survives a power cut. resume: the
+    staging folder of a killed run, as `recover` found it, to go on in; it is removed otherwise.
 
     Raises DatasetError where something is in the way or another run is at work.
     """
     sources = list(sources)
     with ExitStack() as after:
-        if dest.kind == "folder" and not _leftovers(dest):
+        if dest.kind == "folder" and not leftovers(dest):
             check_dest(dest, overwrite, sources)
         with writing(dest.path.parent):
             made = after.enter_context(_parents(dest.path.parent, sync))
         inside = after.enter_context(_locked(dest))
         with writing(dest.text):
-            _recover(dest, sync)
+            kept = _recover(dest, sync, {resume})
         found = check_dest(dest, overwrite, sources)
         with writing(dest.text):
-            folder = _make_stage(dest, inside or _must_be_inside(dest, found))
+            inside = inside or _must_be_inside(dest, found)
+            folder = kept[0] if kept else _make_stage(dest, inside)
         stage = Stage(dest, folder, found, sync)
         try:
             yield stage
@@ -187,42 +197,38 @@ def staging(
             made.clear()
 
 
-def recover(dest: Dest, sync: bool = True) -> None:
+def recover(dest: Dest, sync: bool = True, keep: bool = True) -> Path | None:
     """Finish or remove what killed runs onto `dest` left, unless a run is at work on it now.
 
-    Cheap where there is nothing. For commands that read: what cannot be done is left as it is.
+    Cheap where there is nothing. For commands that read, too: what cannot be done is left as it
+    is. keep: a run that can be resumed is not removed; its staging folder is returned.
     """
-    if not _leftovers(dest):
-        return
+    if not leftovers(dest):
+        return None
+    kept: list[Path] = []
     with suppress(DatasetError), _locked(dest), writing(dest.text):
-        _recover(dest, sync)
+        resumable = [stage for stage in leftovers(dest) if keep and is_resumable(stage)]
+        # There may be several where one was kept beside DEST and one inside.
+        resumable.sort(key=lambda stage: os.stat(stage / RECEIPTS).st_mtime_ns)
+        kept = _recover(dest, sync, set(resumable[-1:]))
+    return kept[0] if kept else None
 
 
-def _recover(dest: Dest, sync: bool) -> None:
-    for stage in _leftovers(dest):
+def _recover(dest: Dest, sync: bool, keep: set[Path | None]) -> list[Path]:
+    """Finish what was committed, remove the rest; the resumable ones among `keep` are returned."""
+    kept = []
+    for stage in leftovers(dest):
         ready = read_ready(stage)
         if ready and pending(stage, dest, ready):
             if not may_put(stage, dest, ready):
                 # Something else has come to DEST; the only copy of the data is not thrown away.
                 continue
             put(stage, dest, ready, sync)
+        elif ready is None and stage in keep and is_resumable(stage):
+            kept.append(stage)
+            continue
         discard(stage)
-
-
-def _leftovers(dest: Dest) -> list[Path]:
-    """Staging folders of runs onto `dest`; all dead where the lock is held."""
-    beside = re.compile(rf"\.{re.escape(dest.label)}\.tfrec-[0-9a-f]{{8}}")
-    found = [dest.path.parent / n for n in _entries(dest.path.parent) if beside.fullmatch(n)]
-    if dest.kind == "folder":
-        found += [dest.path / n for n in _entries(dest.path) if INSIDE.fullmatch(n)]
-    return [path for path in found if path.is_dir() and not path.is_symlink()]
-
-
-def _entries(folder: Path) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
+    return kept
 
 
 @contextmanager
@@ -283,7 +289,7 @@ def _must_be_inside(dest: Dest, found: Occupant) -> bool:
     """Whether DEST is a folder that cannot, or should not, become another one."""
     if dest.kind != "folder" or found.kind == "nothing":
         return False
-    kept = found.kind == "empty" and any(name in SYSTEM for name in _entries(dest.path))
+    kept = found.kind == "empty" and any(name in SYSTEM for name in entries(dest.path))
     return kept or _is_mount(dest.path) or _is_working_folder(dest.path)
 
 
