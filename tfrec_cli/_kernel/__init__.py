@@ -16,15 +16,18 @@ import numpy as np
 import pyarrow as pa
 
 from tfrec_cli._kernel.model import (
+    DECODE_FAULTS,
     EXAMPLE_FACTS,
     MAX_RECORD_BYTES,
     CsvDialect,
     CsvRows,
+    Decoded,
     Encoded,
     ExampleSurvey,
     FeatureColumn,
     RecordSizeError,
     Scan,
+    Wanted,
 )
 from tfrec_cli.errors import TfrecError, UsageError
 from tfrec_cli.kinds import is_viewless_list
@@ -32,16 +35,20 @@ from tfrec_cli.stages import timed
 
 __all__ = [
     "BODY",
+    "DECODE_FAULTS",
     "EXAMPLE_FACTS",
     "MAX_RECORD_BYTES",
     "CsvDialect",
     "CsvRows",
+    "Decoded",
     "Encoded",
     "ExampleSurvey",
     "FeatureColumn",
     "RecordSizeError",
     "Scan",
+    "Wanted",
     "crc32c",
+    "decode_examples",
     "encode",
     "find_feature",
     "masked_crc32c",
@@ -132,6 +139,20 @@ def find_feature(buffer: Any, ends: np.ndarray, key: bytes) -> np.ndarray:
     has none or is no Example. Raises ValueError where `ends` do not fit the buffer.
     """
     return _body.find_feature(buffer, ends, key)  # type: ignore[no-any-return]
+
+
+def decode_examples(buffer: Any, ends: np.ndarray, wanted: Sequence[Wanted]) -> Decoded:
+    """The values of features of framed records, as Arrow columns. Releases the GIL.
+
+    buffer: bytes-like, at most 2 GiB (and 15 bytes) of framed records back to back, whose checksums
+    are not looked at. ends: int64, the offset just past each, as `scan` gives them. Raises
+    ValueError where `ends` do not fit the buffer and for a key that is wanted twice, OverflowError
+    for a larger buffer.
+    """
+    keys = [one.key for one in wanted]
+    if len(set(keys)) < len(keys):
+        raise ValueError(f"key wanted twice: {next(k for k in keys if keys.count(k) > 1)!r}")
+    return _body.decode_examples(buffer, ends, wanted)  # type: ignore[no-any-return]
 
 
 def split_csv(buffer: Any, dialect: CsvDialect, final: bool) -> CsvRows:

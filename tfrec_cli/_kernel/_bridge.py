@@ -10,13 +10,16 @@ import pyarrow as pa
 
 import tfrec_cli._kernel._native as _native
 from tfrec_cli._kernel.model import (
+    DECODE_FAULTS,
     EXAMPLE_FACTS,
     CsvDialect,
     CsvRows,
+    Decoded,
     Encoded,
     ExampleSurvey,
     FeatureColumn,
     Scan,
+    Wanted,
 )
 from tfrec_cli.buffers import from_numpy, is_valid
 from tfrec_cli.kinds import is_viewless_list
@@ -25,6 +28,8 @@ _MANY_COLUMNS = 16
 _SMALL_BYTES = 64
 _MEANINGS = 9
 _BYTES, _FLOAT, _INT64 = 1, 2, 3
+_KINDS = {"bytes": _BYTES, "float": _FLOAT, "int64": _INT64}
+_ARROW = {"bytes": pa.binary(), "float": pa.float32(), "int64": pa.int64()}
 _SCALAR, _LIST_OF_OFFSETS, _LIST_OF_FIXED_SIZE = 0, 1, 2
 
 
@@ -57,6 +62,51 @@ def find_feature(buffer: Any, ends: np.ndarray, key: bytes) -> np.ndarray:
     """The twin of `_examples_reference.find_feature`."""
     found = _native.find_feature(buffer, np.ascontiguousarray(ends, np.int64), key)
     return np.frombuffer(found, np.int64).reshape(-1, 3)
+
+
+def decode_examples(buffer: Any, ends: np.ndarray, wanted: Sequence[Wanted]) -> Decoded:
+    """The twin of `_decode_reference.decode_examples`."""
+    rows = len(ends)
+    parts = [
+        (w.key, _KINDS[w.kind], w.is_list, pa.allocate_buffer(rows // 8 + 1), _table(w, rows))
+        for w in wanted
+    ]
+    columns, faults, unknown, invalid, sequences, sequence = _native.decode_examples(
+        buffer, np.ascontiguousarray(ends, np.int64), parts, pa.allocate_buffer
+    )
+    arrays = tuple(
+        _column(one, rows, part[3:], column)
+        for one, part, column in zip(wanted, parts, columns, strict=True)
+    )
+    table = np.frombuffer(faults, DECODE_FAULTS)
+    return Decoded(
+        arrays, table, sorted(unknown), np.frombuffer(invalid, np.int64), sequences, sequence
+    )
+
+
+def _table(wanted: Wanted, rows: int) -> pa.Buffer:
+    """Room for the values of a scalar, or for offsets where they have no fixed size."""
+    if wanted.is_list or wanted.kind == "bytes":
+        return pa.allocate_buffer(4 * (rows + 1))
+    return pa.allocate_buffer((8 if wanted.kind == "int64" else 4) * rows + 1)
+
+
+def _column(
+    wanted: Wanted, rows: int, buffers: tuple[pa.Buffer, pa.Buffer], found: tuple[int, int, Any]
+) -> pa.Array:
+    """A column from its validity, its table, and what the kernel found: how many rows have a value,
+    how many items there are, and the buffers whose size was not known beforehand.
+    """
+    (validity, table), (valid, count, rest) = buffers, found
+    nulls, kind = rows - valid, _ARROW[wanted.kind]
+    head = [validity if nulls else None, table]
+    if not wanted.is_list:
+        tail = [rest] if wanted.kind == "bytes" else []
+        return pa.Array.from_buffers(kind, rows, head + tail, nulls)
+    items = pa.Array.from_buffers(
+        kind, count, [None, *rest] if wanted.kind == "bytes" else [None, rest], 0
+    )
+    return pa.Array.from_buffers(pa.list_(kind), rows, head, nulls, children=[items])
 
 
 def split_csv(buffer: Any, dialect: CsvDialect, final: bool) -> CsvRows:

@@ -59,18 +59,32 @@ def read_entry(data: memoryview, start: int, end: int) -> Entry:
     return entry
 
 
+def read_key(data: memoryview, start: int, end: int) -> bytes:
+    """The key of the map entry at `data[start:end]`. Raises NoExampleError."""
+    fields = [f for f in _fields(data, start, end) if f[:2] == (1, _WIRE_BYTES)]
+    return bytes(data[fields[-1][2] : fields[-1][3]]) if fields else b""
+
+
 def read_example(data: memoryview, start: int, end: int) -> tuple[list[Entry], bool]:
     """The entries of the Example at `data[start:end]`, all of them in the order they stand, and
     whether it has the second field of a SequenceExample. Raises NoExampleError.
     """
-    entries, sequence = [], False
+    places = list(walk_example(data, start, end))
+    entries = [read_entry(data, first, last) for is_entry, first, last in places if is_entry]
+    return entries, len(entries) < len(places)
+
+
+def walk_example(data: memoryview, start: int, end: int) -> Iterator[tuple[bool, int, int]]:
+    """Where the map entries of the Example at `data[start:end]` are, with True; and the second
+    fields of a SequenceExample, with False. Raises NoExampleError.
+    """
     for number, wire, low, high in _fields(data, start, end):
-        sequence |= (number, wire) == (2, _WIRE_BYTES)
+        if (number, wire) == (2, _WIRE_BYTES):
+            yield False, low, high
         if (number, wire) == (1, _WIRE_BYTES):
             for inner, inner_wire, first, last in _fields(data, low, high):
                 if (inner, inner_wire) == (1, _WIRE_BYTES):
-                    entries.append(read_entry(data, first, last))
-    return entries, sequence
+                    yield True, first, last
 
 
 def survey_examples(buffer: Any, ends: np.ndarray) -> ExampleSurvey:
@@ -78,7 +92,7 @@ def survey_examples(buffer: Any, ends: np.ndarray) -> ExampleSurvey:
     facts: dict[bytes, _Facts] = {}
     examples: list[int] = []
     invalid, sequences = [], []
-    for number, (data, start, end) in enumerate(_records(buffer, ends)):
+    for number, (data, start, end) in enumerate(records(buffer, ends)):
         try:
             entries, sequence = read_example(data, start, end)
         except NoExampleError:
@@ -98,7 +112,7 @@ def survey_examples(buffer: Any, ends: np.ndarray) -> ExampleSurvey:
 def find_feature(buffer: Any, ends: np.ndarray, key: bytes) -> np.ndarray:
     """See `tfrec_cli._kernel.find_feature`."""
     found = np.full((len(ends), 3), -1, np.int64)
-    for number, (data, start, end) in enumerate(_records(buffer, ends)):
+    for number, (data, start, end) in enumerate(records(buffer, ends)):
         try:
             entries, _ = read_example(data, start, end)
         except NoExampleError:
@@ -166,8 +180,10 @@ def _count(facts: dict[bytes, _Facts], entries: list[Entry], examples: list[int]
         facts[key].add(entry, examples)
 
 
-def _records(buffer: Any, ends: np.ndarray) -> Iterator[tuple[memoryview, int, int]]:
-    """The buffer, and where each record's data starts and ends in it."""
+def records(buffer: Any, ends: np.ndarray) -> Iterator[tuple[memoryview, int, int]]:
+    """The buffer, and where each record's data starts and ends in it. Raises ValueError where
+    `ends` do not fit.
+    """
     data = memoryview(buffer).cast("B")
     start = 0
     places = [int(end) for end in ends]

@@ -9,6 +9,7 @@
 #endif
 
 #include "_csv.h"
+#include "_decode.h"
 #include "_encode.h"
 #include "_examples.h"
 #include "_text.h"
@@ -387,6 +388,220 @@ static PyObject *native_find_feature(PyObject *module, PyObject *args) {
     return result;
 }
 
+/* The features asked for, each with the buffers that it is written to: validity, and values of
+ * numbers or else offsets. The decoder's targets point into them. */
+typedef struct {
+    Py_buffer *buffers; /* two for each of the `parsed` features */
+    int64_t parsed;
+    Decoder decoder;
+} Decoding;
+
+static void decoding_free(Decoding *decoding) {
+    for (int64_t b = 0; b < 2 * decoding->parsed; b++)
+        PyBuffer_Release(&decoding->buffers[b]);
+    PyMem_Free(decoding->buffers);
+    decoder_free(&decoding->decoder);
+}
+
+/* Clear a target's buffers and point it to them; whether they are large enough. */
+static int target_prepare(Target *target, const Py_buffer *validity, const Py_buffer *table,
+                          int64_t rows) {
+    int is_table = target->is_list || target->kind == FOUND_BYTES;
+    int64_t places = is_table ? rows + 1 : rows, width = is_table ? 4 : item_width(target);
+    if (target->kind < FOUND_BYTES || target->kind > FOUND_INT64 ||
+        !holds(view(validity), rows / 8 + (rows % 8 > 0), 1) ||
+        !holds(view(table), places, width) || (uintptr_t)table->buf % sizeof(int64_t) != 0)
+        return 0;
+    memset(validity->buf, 0, (size_t)(rows / 8 + (rows % 8 > 0)));
+    memset(table->buf, 0, (size_t)(places * width));
+    target->validity = validity->buf;
+    target->values = table->buf;
+    target->offsets = table->buf;
+    return 1;
+}
+
+/* Parse the features asked for: tuples of key, kind, is_list, validity, values or offsets. */
+static int decoding_parse(Decoding *decoding, PyObject *list) {
+    Decoder *decoder = &decoding->decoder;
+    Py_ssize_t count = PyList_Size(list), key_size;
+    const char *key;
+    decoder->room = count + 64;
+    decoder->targets = calloc((size_t)decoder->room, sizeof *decoder->targets);
+    decoding->buffers = PyMem_Calloc((size_t)(2 * count + 1), sizeof *decoding->buffers);
+    if (!decoder->targets || !decoding->buffers) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t t = 0; t < count; t++) {
+        Target *target = &decoder->targets[t];
+        Py_buffer *buffers = decoding->buffers + 2 * t;
+        PyObject *tuple = PyList_GetItem(list, t);
+        if (!PyTuple_Check(tuple)) {
+            PyErr_SetString(PyExc_TypeError, "a feature is a tuple");
+            return -1;
+        }
+        if (!PyArg_ParseTuple(tuple, "y#ipw*w*", &key, &key_size, &target->kind, &target->is_list,
+                              buffers, buffers + 1))
+            return -1;
+        decoding->parsed++;
+        target->key = (Part){(const uint8_t *)key, (const uint8_t *)key + key_size};
+        target->seen = target->first = -1;
+        target->faults = (CellFaults){0, -1, -1, 0, -1, -1};
+        if (!target_prepare(target, buffers, buffers + 1, decoder->rows)) {
+            PyErr_SetString(PyExc_ValueError, "a feature's buffers are too small");
+            return -1;
+        }
+        if (target->kind == FOUND_BYTES && !target->is_list &&
+            !(target->starts = calloc((size_t)decoder->rows + 1, sizeof *target->starts))) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        decoder->lists += target->is_list;
+        decoder->wanted = decoder->count = t + 1;
+    }
+    return 0;
+}
+
+/* The items of a list of numbers, in a buffer of the caller's. */
+static PyObject *decoded_numbers(const Target *target, PyObject *allocate) {
+    Py_buffer out;
+    int64_t size = target->count * item_width(target);
+    PyObject *object = allocate_output(allocate, size + 1, &out);
+    if (!object)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    if (size)
+        memcpy(out.buf, target->items, (size_t)size);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&out);
+    return object;
+}
+
+/* The bytes of a column's values; `ends` has their sizes, and then where each ends. */
+static PyObject *decoded_bytes(const Decoding *decoding, const Target *target, int32_t *ends,
+                               int64_t size, PyObject *allocate) {
+    const Decoder *decoder = &decoding->decoder;
+    int64_t count = target->is_list ? target->count : decoder->rows, total;
+    Py_buffer out;
+    Py_BEGIN_ALLOW_THREADS
+    total = bytes_ends(ends, count);
+    Py_END_ALLOW_THREADS
+    PyObject *object = allocate_output(allocate, total + DECODE_SLACK, &out);
+    if (!object)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    bytes_gather(decoder, target, ends, size, out.buf);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&out);
+    return object;
+}
+
+/* The same for lists of bytes: a tuple of where each value ends, and the bytes. */
+static PyObject *decoded_bytes_list(const Decoding *decoding, const Target *target, int64_t size,
+                                    PyObject *allocate) {
+    const Bit *bits = (const Bit *)(const void *)target->items;
+    Py_buffer out;
+    PyObject *data = NULL;
+    PyObject *ends = allocate_output(allocate, 4 * (target->count + 1), &out);
+    if (!ends)
+        return NULL;
+    if ((uintptr_t)out.buf % sizeof(int32_t) == 0) {
+        int32_t *sizes = out.buf;
+        for (int64_t i = 0; i < target->count; i++)
+            sizes[i + 1] = (int32_t)bits[i].size;
+        data = decoded_bytes(decoding, target, sizes, size, allocate);
+    } else {
+        PyErr_SetString(PyExc_ValueError, "the allocated buffer is not aligned");
+    }
+    PyBuffer_Release(&out);
+    if (data)
+        return Py_BuildValue("(NN)", ends, data);
+    Py_DECREF(ends);
+    return NULL;
+}
+
+/* How many cells have a value, how many items there are, and the buffers not known beforehand. */
+static PyObject *decoded_column(const Decoding *decoding, const Target *target, int64_t size,
+                                PyObject *allocate) {
+    PyObject *rest;
+    if (target->kind == FOUND_BYTES && target->is_list)
+        rest = decoded_bytes_list(decoding, target, size, allocate);
+    else if (target->kind == FOUND_BYTES)
+        rest = decoded_bytes(decoding, target, target->offsets, size, allocate);
+    else if (target->is_list)
+        rest = decoded_numbers(target, allocate);
+    else
+        rest = Py_BuildValue("");
+    return rest ? Py_BuildValue("(LLN)", (long long)target->valid, (long long)target->count, rest)
+                : NULL;
+}
+
+/* Append and give up one's own reference; NULL stands for an error that is set already. */
+static int list_append(PyObject *list, PyObject *item) {
+    int fault = item ? PyList_Append(list, item) : -1;
+    Py_XDECREF(item);
+    return fault;
+}
+
+static PyObject *decoding_result(const Decoding *decoding, int64_t size, PyObject *allocate) {
+    const Decoder *decoder = &decoding->decoder;
+    PyObject *columns = PyList_New(0), *unknown = PyList_New(0);
+    PyObject *faults = PyByteArray_FromStringAndSize(
+        NULL, (Py_ssize_t)(decoder->wanted * (int64_t)sizeof(CellFaults)));
+    PyObject *invalid = offsets_object(&decoder->invalid);
+    int failed = !columns || !unknown || !faults || !invalid;
+    for (int64_t t = 0; t < decoder->count && !failed; t++) {
+        const Target *target = &decoder->targets[t];
+        Py_ssize_t key_size = (Py_ssize_t)(target->key.end - target->key.at);
+        if (t < decoder->wanted) {
+            memcpy(PyByteArray_AsString(faults) + t * (int64_t)sizeof(CellFaults), &target->faults,
+                   sizeof(CellFaults));
+            failed = list_append(columns, decoded_column(decoding, target, size, allocate));
+        } else if (target->first >= 0) {
+            failed = list_append(unknown, Py_BuildValue("(y#L)", target->key.at, key_size,
+                                                        (long long)target->first));
+        }
+    }
+    if (!failed)
+        return Py_BuildValue("(NNNNLL)", columns, faults, unknown, invalid,
+                             (long long)decoder->sequences, (long long)decoder->first_sequence);
+    Py_XDECREF(columns);
+    Py_XDECREF(unknown);
+    Py_XDECREF(faults);
+    Py_XDECREF(invalid);
+    return NULL;
+}
+
+static PyObject *native_decode_examples(PyObject *module, PyObject *args) {
+    Frames frames;
+    PyObject *list, *allocate, *result = NULL;
+    Decoding decoding = {0};
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*y*O!O", &frames.buffer, &frames.ends, &PyList_Type, &list,
+                          &allocate))
+        return NULL;
+    if (!frames_are_sound(&frames)) {
+        PyErr_SetString(PyExc_ValueError, "ends do not fit the buffer");
+    } else if (frames.buffer.len > DECODE_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "more than 2 GiB of records in one go");
+    } else {
+        Decoder *decoder = &decoding.decoder;
+        decoder->data = frames.buffer.buf;
+        decoder->rows = frames.count;
+        if (!decoding_parse(&decoding, list)) {
+            int fault;
+            Py_BEGIN_ALLOW_THREADS
+            fault = decode_run(decoder, frames.ends.buf);
+            Py_END_ALLOW_THREADS
+            result = fault ? PyErr_NoMemory()
+                           : decoding_result(&decoding, frames.buffer.len, allocate);
+        }
+        decoding_free(&decoding);
+    }
+    frames_free(&frames);
+    return result;
+}
+
 static PyObject *csv_result(const CsvWalk *walk, PyObject *rows, int64_t room) {
     if (walk->out_of_memory)
         return PyErr_NoMemory();
@@ -555,6 +770,7 @@ static PyMethodDef METHODS[] = {
     {"scan", native_scan, METH_VARARGS, NULL},
     {"survey_examples", native_survey_examples, METH_VARARGS, NULL},
     {"find_feature", native_find_feature, METH_VARARGS, NULL},
+    {"decode_examples", native_decode_examples, METH_VARARGS, NULL},
     {"split_csv", native_split_csv, METH_VARARGS, NULL},
     {"masked_crc32c", native_masked_crc32c, METH_VARARGS, NULL},
     {"crc32c", native_crc32c, METH_VARARGS, NULL},

@@ -14,6 +14,12 @@ def survey_examples(
     buffer: Any, ends: Any
 ) -> tuple[list[bytes], bytearray, bytearray, int, int]: ...
 def find_feature(buffer: Any, ends: Any, key: bytes) -> bytearray: ...
+def decode_examples(
+    buffer: Any,
+    ends: Any,
+    features: list[tuple[bytes, int, bool, Any, Any]],
+    allocate: Callable[[int], Any],
+) -> tuple[list[tuple[int, int, Any]], bytearray, list[tuple[bytes, int]], bytearray, int, int]: ...
 def split_csv(
     buffer: Any,
     delimiter: int,

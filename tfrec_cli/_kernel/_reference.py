@@ -23,15 +23,17 @@ import crc32c as package
 import numpy as np
 import pyarrow as pa
 
-from tfrec_cli._kernel import _csv_reference, _examples_reference
+from tfrec_cli._kernel import _csv_reference, _decode_reference, _examples_reference
 from tfrec_cli._kernel.model import (
     CsvDialect,
     CsvRows,
+    Decoded,
     Encoded,
     ExampleSurvey,
     FeatureColumn,
     RecordSizeError,
     Scan,
+    Wanted,
 )
 from tfrec_cli.buffers import from_numpy
 from tfrec_cli.kinds import is_viewless_list
@@ -108,6 +110,11 @@ def survey_examples(buffer: Any, ends: np.ndarray) -> ExampleSurvey:
 def find_feature(buffer: Any, ends: np.ndarray, key: bytes) -> np.ndarray:
     """Where one feature is in framed records: see `_examples_reference`."""
     return _examples_reference.find_feature(buffer, ends, key)
+
+
+def decode_examples(buffer: Any, ends: np.ndarray, wanted: Sequence[Wanted]) -> Decoded:
+    """The values of features in framed records: see `_decode_reference`."""
+    return _decode_reference.decode_examples(buffer, ends, wanted)
 
 
 def split_csv(buffer: Any, dialect: CsvDialect, final: bool) -> CsvRows:

@@ -111,6 +111,54 @@ class ExampleSurvey:
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """A feature that is to be decoded.
+
+    kind: `int64`, `float` or `bytes`. is_list: whether a record may have any number of values of
+    it; else it has one.
+    """
+
+    key: bytes
+    kind: str
+    is_list: bool = False
+
+
+DECODE_FAULTS = np.dtype(
+    [
+        ("kind_records", "<i8"),
+        ("kind_first", "<i8"),
+        ("kind_found", "<i8"),
+        ("count_records", "<i8"),
+        ("count_first", "<i8"),
+        ("count_found", "<i8"),
+    ]
+)
+"""The records whose values of one feature are not as wanted: how many, the first of them or -1,
+and what it has, or -1. kind: of another kind (1 bytes, 2 float, 3 int64). count: not one value,
+where one is wanted.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The values of the wanted features, in a run of records.
+
+    columns: for each, in their order, an array with a place for each record: int64, float32, binary
+    or a list of one of these. Null where a record has no value: the key is not there, has no kind,
+    has a fault, or the record is no Example. faults: DECODE_FAULTS of each. unknown: the other
+    keys, sorted, with the first record that has each. invalid, sequences, sequence: as in
+    `ExampleSurvey`, but what is within features that are not wanted is not looked at.
+    """
+
+    columns: tuple[pa.Array, ...]
+    faults: np.ndarray
+    unknown: list[tuple[bytes, int]]
+    invalid: np.ndarray
+    sequences: int = 0
+    sequence: int = -1
+
+
+@dataclass(frozen=True, slots=True)
 class CsvDialect:
     """The bytes that give CSV its structure: one ASCII byte each, or None.
 
