@@ -22,6 +22,7 @@ FLOORS = [
         *("settlement", "arrangement", "scanning", "plan", "tasks", "placing", "ordering"),
         *("engines", "rejects", "receipts", "writing", "conversion", "estimates", "profiling"),
     },
+    {"reading"},
     {"inspection", "statistics", "verification", "repair", "export", "loaders"},
     {"cli", "__main__", "__init__"},
 ]

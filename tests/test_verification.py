@@ -26,10 +26,10 @@ import tfrec_cli
 from tfrec_cli import _kernel
 from tfrec_cli._kernel import FeatureColumn
 from tfrec_cli.errors import DamageError, DatasetError, SchemaError, UsageError
+from tfrec_cli.reading.targets import Target
 from tfrec_cli.records.framing import frame
 from tfrec_cli.verification import Report, VerifyOptions, verify
 from tfrec_cli.verification.files import check_file
-from tfrec_cli.verification.targets import Target
 
 PACK: dict[str, Callable[[bytes], bytes]] = {
     "none": bytes,

@@ -8,6 +8,7 @@ back to back, as it is, or as a whole in GZIP (RFC 1952) or ZLIB (RFC 1950) form
 from __future__ import annotations
 
 import os
+import re
 import struct
 import zlib
 from collections.abc import Callable, Iterator
@@ -24,6 +25,8 @@ FOOTER = 4
 _CHUNK = 1 << 20
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
+_PROMISES: dict[str, Container] = {"gz": "gzip", "gzip": "gzip", "zz": "zlib", "zlib": "zlib"}
+_SUFFIX = re.compile(r".*\.(gz|gzip|zz|zlib)", re.IGNORECASE | re.DOTALL)
 
 
 class RecordDamage(DamageError):
@@ -49,6 +52,12 @@ def frame(data: bytes) -> bytes:
     length = _LENGTH.pack(len(data))
     check, data_check = mask(crc32c(length)), mask(crc32c(data))
     return b"".join((length, _CRC.pack(check), data, _CRC.pack(data_check)))
+
+
+def promised_compression(path: str) -> Container:
+    """How a file's name says that it is compressed."""
+    match = _SUFFIX.fullmatch(path)
+    return _PROMISES[match[1].lower()] if match else "none"
 
 
 def sniff(head: bytes) -> Container:

@@ -6,7 +6,8 @@ check_staged(…)      the same for a dataset that is about to be committed
 
 from __future__ import annotations
 
-from tfrec_cli.verification.findings import DatasetSummary, FileSummary, Finding, Report
+from tfrec_cli.reading.finding import Finding
+from tfrec_cli.verification.findings import DatasetSummary, FileSummary, Report
 from tfrec_cli.verification.run import VerifyOptions, check_staged, verify
 
 __all__ = [

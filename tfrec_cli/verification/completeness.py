@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tfrec_cli.dataset.manifest import Manifest, Shard
+from tfrec_cli.reading.finding import Finding
 from tfrec_cli.verification.files import FileReport
-from tfrec_cli.verification.findings import Finding
 
 _WORDS = {"none": "plain", "gzip": "GZIP", "zlib": "ZLIB"}
 _SILENT = "reads what is there, without an error"

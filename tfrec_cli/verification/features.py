@@ -10,9 +10,9 @@ from tfrec_cli import _kernel
 from tfrec_cli._kernel import ExampleSurvey
 from tfrec_cli.decoding import KINDS, Tally, decode_entry
 from tfrec_cli.errors import did_you_mean, shorten
+from tfrec_cli.reading.expectations import UNLIMITED, Expectations, Expected
 from tfrec_cli.records.blocks import Block
 from tfrec_cli.verification import tensorflow
-from tfrec_cli.verification.expectations import UNLIMITED, Expectations, Expected
 from tfrec_cli.verification.findings import Findings
 
 NO_EXAMPLE = "not an Example"

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tfrec_cli.decoding import Tally
+from tfrec_cli.reading.expectations import Expectations
+from tfrec_cli.reading.finding import Finding
+from tfrec_cli.reading.targets import Target
 from tfrec_cli.records.blocks import BLOCK, Block, Damage, read_blocks
-from tfrec_cli.records.framing import Container
+from tfrec_cli.records.framing import promised_compression
 from tfrec_cli.records.streams import ContentStream, Fault
 from tfrec_cli.verification import tensorflow
-from tfrec_cli.verification.expectations import Expectations
 from tfrec_cli.verification.features import NO_EXAMPLE, FeatureCheck
-from tfrec_cli.verification.findings import FileSummary, Finding, Findings
+from tfrec_cli.verification.findings import FileSummary, Findings
 from tfrec_cli.verification.leaks import Groups
-from tfrec_cli.verification.targets import Target
 
-_PROMISES: dict[str, Container] = {"gz": "gzip", "gzip": "gzip", "zz": "zlib", "zlib": "zlib"}
-_SUFFIX = re.compile(r".*\.(gz|gzip|zz|zlib)", re.IGNORECASE | re.DOTALL)
 _WORDS = {"none": "plain", "gzip": "GZIP", "zlib": "ZLIB"}
 _REST = 1 << 16
 _RATIO = 8
@@ -74,12 +72,6 @@ def check_file(
             if stop.is_set():
                 raise Stopped
         return check.finish()
-
-
-def promised_compression(path: str) -> Container:
-    """How a file's name says that it is compressed."""
-    match = _SUFFIX.fullmatch(path)
-    return _PROMISES[match[1].lower()] if match else "none"
 
 
 def _room(stream: ContentStream) -> int:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from tfrec_cli.decoding import KINDS, MAX_FEATURES, Tally
 from tfrec_cli.errors import shorten
+from tfrec_cli.reading.finding import Finding
 from tfrec_cli.verification import tensorflow
-from tfrec_cli.verification.findings import Finding
 
 
 @dataclass(slots=True)

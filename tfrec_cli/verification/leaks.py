@@ -14,8 +14,8 @@ from typing import Any
 from tfrec_cli import _kernel
 from tfrec_cli.decoding import decode_entry
 from tfrec_cli.errors import UsageError, did_you_mean, shorten
+from tfrec_cli.reading.finding import Finding
 from tfrec_cli.records.blocks import Block
-from tfrec_cli.verification.findings import Finding
 
 _LONG = 48
 _SHOWN = 5

@@ -5,25 +5,23 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tfrec_cli.dataset.manifest import Manifest
-from tfrec_cli.dataset.naming import parse_dest
-from tfrec_cli.dataset.staging import recover
 from tfrec_cli.engines.threads import ordered_map
-from tfrec_cli.errors import DamageError, UsageError
+from tfrec_cli.errors import DamageError
 from tfrec_cli.options import default_jobs
 from tfrec_cli.progress import SILENT, Reporter
+from tfrec_cli.reading.expectations import from_manifest
+from tfrec_cli.reading.finding import Finding
+from tfrec_cli.reading.targets import Dataset, Target, find_datasets, roll_forward
 from tfrec_cli.schema import parse_schema
 from tfrec_cli.verification.completeness import compare
-from tfrec_cli.verification.expectations import from_manifest
 from tfrec_cli.verification.files import FileReport, check_file, unreadable
-from tfrec_cli.verification.findings import DatasetSummary, FileSummary, Finding, Report
+from tfrec_cli.verification.findings import DatasetSummary, FileSummary, Report
 from tfrec_cli.verification.kinds import DatasetKinds
 from tfrec_cli.verification.leaks import SplitGroups, find_leaks
-from tfrec_cli.verification.targets import Dataset, Target, find_datasets
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ def verify(options: VerifyOptions, reporter: Reporter = SILENT) -> Report:
     where leaks are asked for that cannot be. What is damaged is told, not raised.
     """
     for path in options.paths:
-        _roll_forward(path)
+        roll_forward(path)
     datasets = find_datasets(options.paths, options.schema)
     reporter.stage("verify", None)
     results = [_Result(dataset) for dataset in datasets]
@@ -67,12 +65,6 @@ def verify(options: VerifyOptions, reporter: Reporter = SILENT) -> Report:
         notices=tuple(n for result in results for n in result.all_notices()),
         unread=tuple(text for result in results for text in result.unread),
     )
-
-
-def _roll_forward(path: str) -> None:
-    """Finish what a killed run left to be put at `path`, or throw it away."""
-    with suppress(UsageError):
-        recover(parse_dest(path))
 
 
 def check_staged(path: Callable[[str], Path], manifest: Manifest, schema: str) -> None:

@@ -6,6 +6,7 @@ import glob
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,12 +20,14 @@ from tfrec_cli.dataset.manifest import (
     manifest_path,
     read_manifest,
 )
-from tfrec_cli.errors import DamageError, DatasetError, SchemaError, shorten
+from tfrec_cli.dataset.naming import parse_dest
+from tfrec_cli.dataset.staging import recover
+from tfrec_cli.errors import DamageError, DatasetError, SchemaError, UsageError, shorten
+from tfrec_cli.reading.expectations import Expectations, from_manifest, from_schema
+from tfrec_cli.reading.finding import Finding
+from tfrec_cli.reading.splits import split_of
 from tfrec_cli.records.framing import HEADER, starts_with_record
 from tfrec_cli.schema import Schema, load_schema
-from tfrec_cli.verification.expectations import Expectations, from_manifest, from_schema
-from tfrec_cli.verification.findings import Finding
-from tfrec_cli.verification.splits import split_of
 
 _NAMED = re.compile(
     r".*(\.tf_?records?|\.tfrec|\.tfr|\.records?)([-_.].*)?|.*-\d{5,}-of-\d{5,}(\..*)?",
@@ -58,6 +61,12 @@ class Dataset:
     manifest: Manifest | None = None
     expected: Expectations | None = None
     findings: tuple[Finding, ...] = field(default=())
+
+
+def roll_forward(path: str) -> None:
+    """Finish what a killed run left to be put at `path`, or throw it away."""
+    with suppress(UsageError):
+        recover(parse_dest(path))
 
 
 def find_datasets(paths: Sequence[str], schema: str | None = None) -> list[Dataset]:
