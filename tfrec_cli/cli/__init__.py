@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
-from tfrec_cli.cli import convert, loader, plan, schema, sources, verify
+from tfrec_cli.cli import convert, loader, plan, repair, schema, sources, verify
 from tfrec_cli.cli.common import print_version
 from tfrec_cli.cli.signals import Terminated, watch
 from tfrec_cli.errors import TfrecError
@@ -39,6 +39,7 @@ def cli() -> None:
     tfrec schema penguins.csv > s.yaml     see and edit what was inferred
     tfrec loader dataset > load.py         the code that reads it
     tfrec verify dataset                   every checksum, count and kind of it
+    tfrec repair dataset repaired          the good records of damaged files
     """
 
 
@@ -47,6 +48,7 @@ for command in (
     plan.command,
     schema.command,
     verify.command,
+    repair.command,
     loader.command,
     sources.command,
 ):

@@ -219,7 +219,7 @@ def _ours(folder: str, manifest: Manifest) -> Dataset:
                 Finding(path, "extra shard", text, tensorflow="reads it where a pattern matches")
             )
     findings += _side_files(Path(folder), manifest)
-    expected = from_manifest(manifest, _saved_schema(Path(folder)))
+    expected = _expected(manifest, _saved_schema(Path(folder)))
     return Dataset(folder, tuple(files), manifest, expected, tuple(findings))
 
 
@@ -268,8 +268,13 @@ def _load(folder: str, known: dict[str, _Known]) -> _Known:
     if folder not in known:
         manifest = read_manifest(Path(folder) / MANIFEST)
         schema = _saved_schema(Path(folder)) if manifest else None
-        known[folder] = manifest, from_manifest(manifest, schema) if manifest else None
+        known[folder] = manifest, _expected(manifest, schema) if manifest else None
     return known[folder]
+
+
+def _expected(manifest: Manifest, schema: Schema | None) -> Expectations | None:
+    """What the records must have; None where nothing is known of them, as of repaired files."""
+    return from_manifest(manifest, schema) if manifest.features else None
 
 
 def _missing(path: str, shard: Shard) -> Finding:

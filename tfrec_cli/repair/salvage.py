@@ -1,0 +1,241 @@
+"""Intact records found in content of which some is damaged.
+
+What is taken as a record has a length and data that both their checksums vouch for. Behind damage
+the next record is looked for in three ways:
+
+* The length is good, the data is not: the record ends where its length says. Records found before
+  that are taken only where bytes were lost, so that those after it do not stand where they should;
+  a payload that holds framed records itself is not taken apart.
+* The length is bad: where the data up to a later header has the checksum that stands before that
+  header, only the length was damaged, and the record is saved with its length written anew.
+* Else the next header whose length and data are intact is where records go on.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tfrec_cli import _kernel
+from tfrec_cli.records.framing import FOOTER, HEADER, frame, mask
+from tfrec_cli.repair.content import Content, Gap
+from tfrec_cli.repair.losses import Loss
+from tfrec_cli.repair.search import find_headers, header_length
+
+WINDOW = 4 << 20
+MEND = 4 << 20
+"""How long a record with a damaged length may be to be mended."""
+
+_CRC = struct.Struct("<I")
+_FAR = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Frames to write: `records` of them end in `data`, `mended` with a length written anew."""
+
+    data: bytes
+    records: int
+    mended: int = 0
+
+
+def salvage(content: Content, window: int = WINDOW) -> Iterator[Run | Loss]:
+    """All intact records of `content` in order, and what lies between them.
+
+    window: bytes read at a time. Memory is bounded by a few of them.
+    """
+    yield from _merged(_Salvage(content, window).pieces())
+
+
+def _merged(pieces: Iterator[Run | Loss]) -> Iterator[Run | Loss]:
+    """Losses that touch become one: the kind of the first, the records of both."""
+    last: Loss | None = None
+    for piece in pieces:
+        if isinstance(piece, Run):
+            if last is not None:
+                yield last
+                last = None
+            yield piece
+        elif last is None or (last.unit, last.end) != (piece.unit, piece.start):
+            if last is not None:
+                yield last
+            last = piece
+        else:
+            known = None not in (last.records, piece.records)
+            records = (last.records or 0) + (piece.records or 0) if known else None
+            last = Loss(
+                last.file, last.kind, last.text, last.record, last.start, piece.end, last.unit,
+                records,
+            )  # fmt: skip
+    if last is not None:
+        yield last
+
+
+class _Salvage:
+    """One pass over the content."""
+
+    def __init__(self, content: Content, window: int) -> None:
+        self._content, self._window = content, window
+        self._size = content.size
+        self._breaks = [gap.at for gap in content.gaps]
+        self._told = 0
+        self._saved = 0
+
+    def pieces(self) -> Iterator[Run | Loss]:
+        """See `salvage`."""
+        at = 0
+        while at < self._size:
+            for run, end in self._records(at):
+                yield from self._gaps(end - len(run.data))
+                self._saved += run.records
+                yield run
+                at = end
+            if at < self._size:
+                begin, (mended, at, loss) = at, self._pass_damage(at)
+                yield from self._gaps(begin)
+                if mended is not None:
+                    self._saved += 1
+                    yield mended
+                if loss is not None:
+                    yield loss
+        yield from self._gaps(self._size)
+
+    def _gaps(self, until: int) -> Iterator[Loss]:
+        """The gaps of the container up to a place in the content, each once."""
+        gaps = self._content.gaps
+        while self._told < len(gaps) and gaps[self._told].at <= until:
+            gap = gaps[self._told]
+            self._told += 1
+            yield self._lost_gap(gap)
+
+    def _lost_gap(self, gap: Gap) -> Loss:
+        return Loss(self._content.path, gap.kind, gap.text, self._saved, gap.start, gap.end)
+
+    def _records(self, at: int) -> Iterator[tuple[Run, int]]:
+        """The intact records from `at` on, each run with the place just past it."""
+        while at < self._size:
+            data = self._content.read(at, min(self._window, self._break_after(at) - at))
+            found = _kernel.scan(data)
+            if len(found.ends):
+                end = int(found.ends[-1])
+                at += end
+                yield Run(data[:end], len(found.ends)), at
+            elif found.damage == "truncated" and len(data) == self._window:
+                length = header_length(data[:HEADER])
+                if length is None or not self._is_intact(at, length):
+                    return
+                for run in self._long(at, length):
+                    at += len(run.data)
+                    yield run, at
+            if found.damage not in ("", "truncated"):
+                return
+            if found.damage and len(data) < self._window:
+                return
+
+    def _long(self, at: int, length: int) -> Iterator[Run]:
+        """One record that is longer than a window, in parts."""
+        end = at + HEADER + length + FOOTER
+        while at < end:
+            data = self._content.read(at, min(self._window, end - at))
+            at += len(data)
+            yield Run(data, int(at == end))
+
+    def _is_intact(self, at: int, length: int) -> bool:
+        """Whether the data of the record at `at` is what its checksum says."""
+        end = at + HEADER + length
+        if end + FOOTER > self._size:
+            return False
+        crc, place = 0, at + HEADER
+        while place < end:
+            data = self._content.read(place, min(self._window, end - place))
+            crc, place = _kernel.crc32c(data, crc), place + len(data)
+        return bool(_CRC.unpack(self._content.read(end, FOOTER))[0] == mask(crc))
+
+    def _pass_damage(self, at: int) -> tuple[Run | None, int, Loss | None]:
+        """What is saved of the record that begins at `at`, where to go on, and what is lost."""
+        length = header_length(self._content.read(at, HEADER))
+        if length is None:
+            mended = self._mend(at)
+            if mended is not None:
+                return Run(frame(mended), 1, 1), at + HEADER + len(mended) + FOOTER, None
+            place = self._next_intact(at + 1, self._size)
+            kind, text = "length checksum", "its length is not the one written"
+            if self._size - at < HEADER:
+                kind, text = "truncated", f"{self._size - at} of its 12 header bytes are there"
+            return None, place, self._loss(at, place, kind, text, None)
+        place = self._behind(at, length)
+        text = f"its {length} bytes are not those written"
+        kind = "data checksum"
+        if at + HEADER + length + FOOTER > self._size:
+            kind, text = "truncated", f"it has {length} bytes, and the content ends within it"
+        return None, place, self._loss(at, place, kind, text, 1)
+
+    def _loss(self, start: int, end: int, kind: str, text: str, records: int | None) -> Loss:
+        unit = "file" if self._content.container == "none" else "content"
+        path = self._content.path
+        return Loss(path, kind, text, self._saved, start, end, unit, records)  # type: ignore[arg-type]
+
+    def _behind(self, at: int, length: int) -> int:
+        """Where to go on behind a record at `at` whose length is good and whose data is not."""
+        claim = at + HEADER + length + FOOTER
+        gap = self._break_after(at)
+        if gap < claim:
+            return gap
+        is_placed = claim >= self._size or self._header(claim) is not None
+        place, reach = at + 1, claim if claim <= self._size else self._size
+        while (place := self._next_intact(place, reach)) < reach:
+            end = self._chain(place, reach)
+            if not is_placed or end >= reach:
+                return place
+            place = end
+        return reach
+
+    def _break_after(self, at: int) -> int:
+        """The first place past `at` where content is missing; far away where there is none."""
+        number = bisect_right(self._breaks, at)
+        return self._breaks[number] if number < len(self._breaks) else _FAR
+
+    def _header(self, at: int) -> int | None:
+        return header_length(self._content.read(at, HEADER))
+
+    def _chain(self, at: int, reach: int) -> int:
+        """The end of the intact records from `at` on, or some place from `reach` on."""
+        for _, end in self._records(at):
+            at = end
+            if at >= reach:
+                break
+        return at
+
+    def _mend(self, at: int) -> bytes | None:
+        """The data of the record at `at`, whose length is damaged, where it is intact."""
+        limit = min(self._break_after(at), self._size)
+        data = self._content.read(at, min(MEND + HEADER, limit - at))
+        ends = [int(place) for place in find_headers(data, self._size - at)]
+        if at + len(data) == self._size:
+            ends.append(len(data))
+        crc, place = 0, HEADER
+        for end in ends:
+            if end < HEADER + FOOTER:
+                continue
+            crc, place = _kernel.crc32c(data[place : end - FOOTER], crc), end - FOOTER
+            if _CRC.unpack_from(data, place)[0] == mask(crc):
+                return data[HEADER:place]
+        return None
+
+    def _next_intact(self, start: int, stop: int) -> int:
+        """The first place from `start` on, before `stop`, at which an intact record begins; `stop`
+        where there is none.
+        """
+        while start < stop:
+            data = self._content.read(start, min(self._window, stop - start) + HEADER - 1)
+            for place in find_headers(data, self._size - start):
+                at = start + int(place)
+                if at >= stop:
+                    return stop
+                length = self._header(at)
+                if length is not None and self._is_intact(at, length):
+                    return at
+            start += self._window
+        return stop
