@@ -4,6 +4,7 @@
 
     tfrec_cli.convert("penguins.csv", "dataset")
     tfrec_cli.convert(frame, "train.tfrecord", schema="schema.yaml")
+    tfrec_cli.open_dataset("dataset").batches(["species"], split="train")
 
 Errors are `tfrec_cli.TfrecError` and its kinds in `tfrec_cli.errors`. Heavy imports happen when a
 function is called.
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     from tfrec_cli.dataset.manifest import Manifest
     from tfrec_cli.errors import TfrecError
     from tfrec_cli.progress import Reporter
+    from tfrec_cli.reading import RecordDataset
 
 __version__ = "0.1.0"
 
-__all__ = ["TfrecError", "__version__", "convert", "infer_schema"]
+__all__ = ["TfrecError", "__version__", "convert", "infer_schema", "open_dataset"]
 
 
 def __getattr__(name: str) -> Any:
@@ -158,6 +160,19 @@ def infer_schema(
         jobs=default_jobs() if jobs is None else jobs,
     )
     return infer(options)
+
+
+def open_dataset(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, jobs: int | None = None
+) -> RecordDataset:
+    """A dataset to read: a folder with or without a manifest, TFRecord files of any origin, a glob.
+
+    Has `features`, `batches(columns, split)` of Arrow record batches, `records()` as bytes, a
+    length, and iterates over dicts. jobs: threads that decode. Raises TfrecError.
+    """
+    from tfrec_cli.reading import open_dataset as opened
+
+    return opened(path, jobs)
 
 
 def _sources(source: Any) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@
     ├── SourceError           1   a source cannot be read
     │   └── CellError         1   one cell or row cannot become a record
     ├── RejectLimitError      1   more rows were rejected than --max-errors allows
-    ├── DatasetError          1   the dataset cannot be written
+    ├── DatasetError          1   the dataset cannot be written, or not be read
     └── DamageError           3   a dataset is damaged
 
 A message says where, what was found, what was expected, and what to do, in one line.
@@ -44,7 +44,7 @@ class RejectLimitError(TfrecError):
 
 
 class DatasetError(TfrecError):
-    """A dataset that cannot be written where it was asked."""
+    """A dataset that cannot be written or read as it was asked."""
 
 
 class DamageError(TfrecError):

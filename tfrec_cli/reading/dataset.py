@@ -1,0 +1,199 @@
+"""A dataset opened for reading: its features, its records, and their values as Arrow batches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from tfrec_cli.dataset.manifest import Manifest
+from tfrec_cli.engines.threads import ordered_flat_map
+from tfrec_cli.errors import DamageError, DatasetError, UsageError, did_you_mean, listed, shorten
+from tfrec_cli.options import default_jobs
+from tfrec_cli.progress import SILENT, Reporter
+from tfrec_cli.reading.chunks import Chunk, read_chunks
+from tfrec_cli.reading.decoder import ChunkDecoder, Part
+from tfrec_cli.reading.features import (
+    FeatureInfo,
+    choose,
+    features_of_manifest,
+    features_of_records,
+)
+from tfrec_cli.reading.finding import Finding
+from tfrec_cli.reading.survey import DatasetSurvey, survey_records
+from tfrec_cli.reading.targets import Dataset, Target, find_datasets, roll_forward
+from tfrec_cli.records.blocks import BLOCK
+
+_HEAD = 12
+_FOOT = 4
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+def open_dataset(path: Paths, jobs: int | None = None) -> RecordDataset:
+    """The dataset at `path`: a folder, a TFRecord file, a glob, or several files that are one.
+
+    Reads nothing of the records yet. jobs: threads that decode, by default one a processor.
+    Raises DatasetError where there is nothing, or more than one dataset.
+    """
+    found = open_datasets(path, jobs)
+    if len(found) > 1:
+        names = listed([shorten(dataset.path, 1000) for dataset in found], 5)
+        raise DatasetError(f"{len(found)} datasets are here: {names}. Open one of them.")
+    return found[0]
+
+
+def open_datasets(path: Paths, jobs: int | None = None) -> list[RecordDataset]:
+    """All datasets at `path`, as `open_dataset` opens one. Raises DatasetError for none."""
+    given = [path] if isinstance(path, str | os.PathLike) else list(path)
+    paths = [os.fspath(one) for one in given]
+    for one in paths:
+        roll_forward(one)
+    return [RecordDataset(found, jobs) for found in find_datasets(paths)]
+
+
+class RecordDataset:
+    """TFRecord files of any origin that belong together, in order.
+
+    path: what it was opened by. files: in order, with their splits. manifest: of a dataset that
+    tfrec wrote, else None. findings: what is wrong before a record is read (missing shards,
+    changed side files). `batches` and all else that reads records checks each checksum and raises
+    DamageError, which names file, record and offset, at the first that does not hold.
+    """
+
+    def __init__(self, found: Dataset, jobs: int | None = None) -> None:
+        self.path = found.path
+        self.files: tuple[Target, ...] = found.files
+        self.manifest: Manifest | None = found.manifest
+        self.findings: tuple[Finding, ...] = found.findings
+        self.jobs = jobs or default_jobs()
+        self._survey: DatasetSurvey | None = None
+
+    @cached_property
+    def features(self) -> Mapping[str, FeatureInfo]:
+        """The features of the records by key: from the manifest, else by a look at all records.
+
+        Raises DatasetError where no record is a `tf.train.Example`.
+        """
+        if self.manifest is not None and self.manifest.features:
+            found = features_of_manifest(self.manifest)
+        else:
+            survey = self.survey()
+            if survey.records and not survey.examples:
+                raise DatasetError(
+                    f"{shorten(self.path, 1000)}: the records are no tf.train.Example, so that "
+                    "they have no features to decode; `records()` of the library's `open_dataset` "
+                    "gives their bytes."
+                )
+            found = features_of_records(survey)
+        return {feature.key: feature for feature in found}
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of `batches()`."""
+        return pa.schema([feature.field for feature in self.features.values()])
+
+    @property
+    def splits(self) -> dict[str | None, tuple[Target, ...]]:
+        """The files of each split; under None those of which no split is known."""
+        found: dict[str | None, list[Target]] = {}
+        for file in self.files:
+            found.setdefault(file.split, []).append(file)
+        return {split: tuple(files) for split, files in found.items()}
+
+    def survey(self, reporter: Reporter = SILENT) -> DatasetSurvey:
+        """A look at all records, taken once: how many there are, and which features they have."""
+        if self._survey is None:
+            self._check_whole()
+            self._survey = survey_records(self.files, self.jobs, reporter)
+        return self._survey
+
+    def __len__(self) -> int:
+        """All records: from the manifest, else by a look at all of them."""
+        self._check_whole()
+        if self._survey is None and self.manifest is not None:
+            counts = [file.shard.records for file in self.files if file.shard is not None]
+            if len(counts) == len(self.files):
+                return sum(counts)
+        return self.survey().records
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The records as dicts, in order: numbers, bytes or lists of them, None where missing."""
+        for batch in self.batches():
+            yield from batch.to_pylist()
+
+    def batches(
+        self, columns: Sequence[str] | None = None, split: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The records as Arrow batches of a few MB, in order; decoded in parallel.
+
+        columns: the features wanted, in this order; None is all. split: only its files. A feature
+        is int64, float32 or binary, or a list of these; null where a record lacks it. Memory is
+        bounded, whatever the size of the files. Raises UsageError for a column or split that is
+        not there, DamageError, and DatasetError for a record that is no Example or has another
+        kind of feature than the others.
+        """
+        for part in self.parts(columns, split):
+            yield part.batch
+
+    def parts(
+        self,
+        columns: Sequence[str] | None = None,
+        split: str | None = None,
+        block: int = BLOCK,
+        reporter: Reporter = SILENT,
+    ) -> Iterator[Part]:
+        """As `batches`, with the file and the number in it of the first record of each.
+
+        block: bytes of records decoded in one go.
+        """
+        files = self._files_of(split)
+        features = choose(list(self.features.values()), columns)
+        by_manifest = self.manifest is not None and bool(self.manifest.features)
+        decoder = ChunkDecoder(features, by_manifest, are_all=columns is None)
+        for part in ordered_flat_map(
+            lambda target: _with_records(target, block), decoder, files, self.jobs
+        ):
+            yield part
+            reporter.advance(part.batch.num_rows, part.size)
+
+    def records(self, split: str | None = None) -> Iterator[bytes]:
+        """The bytes of each record, in order, whatever they are."""
+        for target in self._files_of(split):
+            for chunk in read_chunks(target):
+                view, start = memoryview(chunk.data), 0
+                for end in chunk.ends.tolist():
+                    yield bytes(view[start + _HEAD : end - _FOOT])
+                    start = end
+
+    def only(self, split: str) -> RecordDataset:
+        """The dataset with the files of one split alone. Raises UsageError for none."""
+        found = Dataset(self.path, self._files_of(split), self.manifest, None, self.findings)
+        return RecordDataset(found, self.jobs)
+
+    def _files_of(self, split: str | None) -> tuple[Target, ...]:
+        self._check_whole()
+        if split is None:
+            return self.files
+        if found := self.splits.get(split):
+            return found
+        names = [name for name in self.splits if name is not None]
+        known = f" There are {listed(names, 8)}." if names else " The files name none."
+        hint = did_you_mean(split, names) or known
+        raise UsageError(f'{shorten(self.path, 1000)}: no split is called "{split}".{hint}')
+
+    def _check_whole(self) -> None:
+        """Raise DamageError where the manifest is broken, or names a shard that is not there."""
+        for finding in self.findings:
+            if finding.kind == "manifest" or (
+                finding.kind == "missing shard" and self.manifest is not None
+            ):
+                text = replace(finding, tensorflow="")
+                raise DamageError(f"{text} Name the files that are there to read them alone.")
+
+
+def _with_records(target: Target, block: int) -> Iterator[Chunk]:
+    return (chunk for chunk in read_chunks(target, block) if len(chunk.ends))

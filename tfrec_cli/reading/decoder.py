@@ -1,0 +1,101 @@
+"""Chunks of framed Examples to Arrow batches; the first record that does not fit is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tfrec_cli import _kernel
+from tfrec_cli._kernel import Decoded
+from tfrec_cli.buffers import rows_without_columns
+from tfrec_cli.decoding import KINDS
+from tfrec_cli.errors import DamageError, DatasetError, shorten
+from tfrec_cli.reading.chunks import Chunk
+from tfrec_cli.reading.features import FeatureInfo
+from tfrec_cli.reading.targets import Target
+
+_NO_FEATURES = (
+    "not a tf.train.Example: it has no features to decode. `records()` of the library's "
+    "`open_dataset` gives its bytes"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The features of a run of records. target: their file. record: number in it of the first,
+    from 0. offset: bytes of content before that. size: bytes of the records, framed.
+    """
+
+    target: Target
+    record: int
+    offset: int
+    size: int
+    batch: pa.RecordBatch
+
+
+class ChunkDecoder:
+    """Decodes `features`.
+
+    by_manifest: whether a manifest says what they are; then a record that differs is damage.
+    are_all: whether there are no others, so that a record with another one differs.
+    """
+
+    def __init__(self, features: Sequence[FeatureInfo], by_manifest: bool, are_all: bool) -> None:
+        self.schema = pa.schema([feature.field for feature in features])
+        self._features = [f for f in features if f.wanted is not None]
+        self._wanted = [f.wanted for f in self._features if f.wanted is not None]
+        self._places = [i for i, f in enumerate(features) if f.wanted is not None]
+        self._known = {feature.raw_key for feature in features}
+        self._are_all = are_all
+        self._by_manifest = by_manifest
+
+    def __call__(self, chunk: Chunk) -> Part:
+        """The features of a chunk's records. Raises DatasetError or DamageError."""
+        decoded = _kernel.decode_examples(chunk.data, chunk.ends, self._wanted)
+        if faults := list(self._faults(decoded)):
+            number, text = min(faults)
+            record, offset = chunk.place(number)
+            kind = DamageError if self._by_manifest else DatasetError
+            raise kind(f"{chunk.target.path}, record {record}, byte {offset}{text}")
+        batch = self._batch(decoded, len(chunk.ends))
+        return Part(chunk.target, chunk.record, chunk.offset, chunk.data.size, batch)
+
+    def _batch(self, decoded: Decoded, count: int) -> pa.RecordBatch:
+        if not len(self.schema):
+            return rows_without_columns(count)
+        columns = [None] * len(self.schema)
+        for place, column in zip(self._places, decoded.columns, strict=True):
+            columns[place] = column
+        arrays = [pa.nulls(count) if column is None else column for column in columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _faults(self, decoded: Decoded) -> Iterable[tuple[int, str]]:
+        """Number and text for what is wrong, for each kind of fault the first record."""
+        if len(decoded.invalid):
+            yield int(decoded.invalid[0]), f": {_NO_FEATURES}."
+        for feature, faults in zip(self._features, decoded.faults, strict=True):
+            yield from self._cell_faults(feature, faults)
+        for key, number in decoded.unknown:
+            if self._are_all and key not in self._known:
+                name = shorten(key.decode("utf-8", "backslashreplace"))
+                yield number, f", feature {name}: {self._origin()} no such feature. {_REMEDY}"
+
+    def _cell_faults(self, feature: FeatureInfo, faults: np.void) -> Iterable[tuple[int, str]]:
+        place = f", feature {shorten(feature.key)}"
+        if faults["kind_records"]:
+            found = KINDS[int(faults["kind_found"])]
+            text = f"{place}: it is {found} here, but {self._origin()} {feature.kind}. {_REMEDY}"
+            yield int(faults["kind_first"]), text
+        if faults["count_records"]:
+            count = int(faults["count_found"])
+            text = f"{place}: {count} values, but {self._origin()} one. {_REMEDY}"
+            yield int(faults["count_first"]), text
+
+    def _origin(self) -> str:
+        return "the manifest has" if self._by_manifest else "most records have"
+
+
+_REMEDY = "`tfrec verify` lists all that differ."

@@ -1,0 +1,139 @@
+"""The features of a dataset as a reader needs to know them, from its manifest or its records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tfrec_cli._kernel import Wanted
+from tfrec_cli.dataset.manifest import FeatureFacts, Manifest
+from tfrec_cli.decoding import KINDS
+from tfrec_cli.reading.survey import DatasetSurvey, FeatureTally
+
+NO_KIND = KINDS[0]
+_ARROW = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.binary(), NO_KIND: pa.null()}
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureInfo:
+    """One feature of the records of a dataset.
+
+    key: bytes that are not UTF-8 are surrogates. kind: `int64`, `float` or `bytes`; `no kind`
+    where no record has a value. shape: `()` for one value, None for any number of them. fewest,
+    most: how many values a record has where it has the feature; most is None where nobody knows.
+    optional: whether a record may lack it. labels: what the numbers mean, from `first_label` on.
+    """
+
+    key: str
+    kind: str
+    shape: tuple[int, ...] | None = ()
+    fewest: int = 1
+    most: int | None = 1
+    optional: bool = False
+    labels: tuple[str, ...] | None = None
+    first_label: int = 0
+
+    @property
+    def is_list(self) -> bool:
+        """Whether a record may have other than one value."""
+        return self.shape != ()
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """The type of its column: int64, float32 or binary, or a list of these."""
+        kind = _ARROW[self.kind]
+        return pa.list_(kind) if self.is_list and self.kind != NO_KIND else kind
+
+    @property
+    def field(self) -> pa.Field:
+        """Its column. In its name, bytes that are not UTF-8 are escaped as Python does."""
+        return pa.field(self.raw_key.decode("utf-8", "backslashreplace"), self.arrow)
+
+    @property
+    def raw_key(self) -> bytes:
+        """The key as it stands in the records."""
+        return self.key.encode("utf-8", "surrogateescape")
+
+    @property
+    def wanted(self) -> Wanted | None:
+        """What the kernel is to decode; None where there is nothing."""
+        return None if self.kind == NO_KIND else Wanted(self.raw_key, self.kind, self.is_list)
+
+    def layout(self) -> str:
+        """`[8, 8]`, `[2…5]`, `[…]`; nothing for one value."""
+        if self.shape == ():
+            return ""
+        if self.shape is not None:
+            return str(list(self.shape))
+        return "[…]" if self.most is None else f"[{self.fewest}…{self.most}]"
+
+
+def features_of_manifest(manifest: Manifest) -> list[FeatureInfo]:
+    """The features that a manifest says the records have."""
+    found = []
+    for facts in manifest.features:
+        found.append(_of_facts(facts))
+        found += [
+            FeatureInfo(key, "int64", None, 0, None, facts.missing == "omit")
+            for key in facts.row_lengths
+        ]
+    return found
+
+
+def _of_facts(facts: FeatureFacts) -> FeatureInfo:
+    shape = None if facts.ragged else facts.shape or ()
+    count = None if shape is None else _product(shape)
+    return FeatureInfo(
+        facts.key,
+        facts.type,
+        shape,
+        count or 0,
+        count,
+        facts.missing == "omit",
+        facts.labels,
+        facts.first_label,
+    )
+
+
+def features_of_records(survey: DatasetSurvey) -> list[FeatureInfo]:
+    """The features that the records have, by a look at all of them; sorted by key.
+
+    Where records differ in kind the most frequent one is given.
+    """
+    return [_of_tally(tally, survey.examples) for tally in survey.features]
+
+
+def _of_tally(tally: FeatureTally, examples: int) -> FeatureInfo:
+    key = tally.key.decode("utf-8", "surrogateescape")
+    fewest, most = max(tally.fewest, 0), max(tally.most, 0)
+    shape = (most,) if fewest == most and most > 1 else () if fewest == most == 1 else None
+    optional = tally.present - tally.kind_records[0] < examples
+    return FeatureInfo(key, tally.kind, shape, fewest, most, optional)
+
+
+def choose(features: Sequence[FeatureInfo], columns: Iterable[str] | None) -> list[FeatureInfo]:
+    """Those of `columns`, in their order; all where none are named. Raises UsageError."""
+    from tfrec_cli.errors import UsageError, did_you_mean, listed
+
+    if columns is None:
+        return list(features)
+    known: dict[str, FeatureInfo] = {f.key: f for f in features}
+    chosen: dict[str, FeatureInfo] = {}
+    for key in columns:
+        if key not in known:
+            hint = did_you_mean(key, known) or f" There are {listed(list(known), 8)}."
+            raise UsageError(f'no feature is called "{key}".{hint}')
+        chosen[key] = known[key]
+    return list(chosen.values())
+
+
+def _product(shape: Sequence[int]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+__all__ = ["NO_KIND", "FeatureInfo", "choose", "features_of_manifest", "features_of_records"]

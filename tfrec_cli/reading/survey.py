@@ -1,0 +1,167 @@
+"""One look at all records of a dataset: how many there are, and which features they have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tfrec_cli import _kernel
+from tfrec_cli._kernel import ExampleSurvey
+from tfrec_cli.decoding import KINDS, Tally
+from tfrec_cli.engines.threads import ordered_flat_map
+from tfrec_cli.progress import SILENT, Reporter
+from tfrec_cli.reading.chunks import Chunk, read_chunks
+from tfrec_cli.reading.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """One file: how it is compressed by its content, its records, how many of them are Examples,
+    its bytes on the disk and decompressed.
+    """
+
+    target: Target
+    container: str
+    records: int
+    examples: int
+    bytes: int
+    content_bytes: int
+
+
+@dataclass(slots=True)
+class FeatureTally:
+    """One feature in all records.
+
+    present: records that have the key; kind_records: how many with no kind, as bytes, float and
+    int64. fewest, most: values in a record, -1 without any. values: all of them. low, high: least
+    and greatest int64. bytes: of its map entries.
+    """
+
+    key: bytes
+    present: int = 0
+    kind_records: list[int] = field(default_factory=lambda: [0] * len(KINDS))
+    fewest: int = -1
+    most: int = -1
+    values: int = 0
+    low: int = 2**63 - 1
+    high: int = -(2**63)
+    bytes: int = 0
+
+    @property
+    def kind(self) -> str:
+        """The most frequent kind; no kind only where there is no other."""
+        kinds = max((1, 2, 3), key=self.kind_records.__getitem__)
+        return KINDS[kinds if self.kind_records[kinds] else 0]
+
+    def add(self, facts: np.void) -> None:
+        """Take in EXAMPLE_FACTS of further records."""
+        self.present += int(facts["present"])
+        for kind, records in enumerate(facts["kind_records"].tolist()):
+            self.kind_records[kind] += records
+        fewest = int(facts["fewest"])
+        if fewest >= 0:
+            self.fewest = fewest if self.fewest < 0 else min(self.fewest, fewest)
+        self.most = max(self.most, int(facts["most"]))
+        self.values += int(facts["values"])
+        self.low = min(self.low, int(facts["low"]))
+        self.high = max(self.high, int(facts["high"]))
+        self.bytes += int(facts["bytes"])
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSurvey:
+    """What all records of a dataset hold.
+
+    features: sorted by key. examples, sequences: how many records are Examples, and how many of
+    these SequenceExamples. first_invalid: file and number of the first record that is no Example.
+    is_full: more than 100,000 features were seen; the further ones are left out.
+    """
+
+    files: tuple[FileFacts, ...]
+    features: tuple[FeatureTally, ...]
+    sequences: int = 0
+    first_invalid: tuple[str, int] | None = None
+    first_sequence: tuple[str, int] | None = None
+    is_full: bool = False
+
+    @property
+    def records(self) -> int:
+        """All records of all files."""
+        return sum(file.records for file in self.files)
+
+    @property
+    def examples(self) -> int:
+        """The records that are Examples."""
+        return sum(file.examples for file in self.files)
+
+
+def survey_records(
+    targets: Sequence[Target], jobs: int, reporter: Reporter = SILENT
+) -> DatasetSurvey:
+    """Look at all records of `targets`, on `jobs` threads, in bounded memory.
+
+    Raises DamageError where one is not intact, OSError where a file cannot be read.
+    """
+    gathered = _Gathered()
+    for chunk, survey in ordered_flat_map(read_chunks, _survey, targets, jobs):
+        gathered.add(chunk, survey)
+        if chunk.container is None:
+            reporter.advance(len(chunk.ends), chunk.data.size)
+    return gathered.result()
+
+
+def _survey(chunk: Chunk) -> tuple[Chunk, ExampleSurvey]:
+    return chunk, _kernel.survey_examples(chunk.data, chunk.ends)
+
+
+class _Gathered:
+    """The survey so far: a tally of the file at hand, and what files before it held."""
+
+    def __init__(self) -> None:
+        self._tally = Tally()
+        self._files: list[FileFacts] = []
+        self._features: dict[bytes, FeatureTally] = {}
+        self._sequences = 0
+        self._first_invalid: tuple[str, int] | None = None
+        self._first_sequence: tuple[str, int] | None = None
+        self._is_full = False
+
+    def add(self, chunk: Chunk, survey: ExampleSurvey) -> None:
+        """Take in a chunk; the last of a file ends the file."""
+        if chunk.container is None:
+            self._tally.add(survey, chunk.ends, chunk.record, chunk.offset)
+            return
+        tally, self._tally = self._tally, Tally()
+        self._files.append(
+            FileFacts(
+                chunk.target, chunk.container, chunk.record, tally.examples, chunk.bytes,
+                chunk.content_bytes,
+            )
+        )  # fmt: skip
+        for key, facts in zip(tally.keys, tally.facts, strict=True):
+            self._features.setdefault(key, FeatureTally(key)).add(facts)
+        self._note(chunk.target.path, tally)
+
+    def _note(self, path: str, tally: Tally) -> None:
+        self._sequences += tally.sequences
+        self._is_full |= tally.is_full
+        if tally.first_invalid is not None and self._first_invalid is None:
+            self._first_invalid = (path, tally.first_invalid[0])
+        if tally.first_sequence is not None and self._first_sequence is None:
+            self._first_sequence = (path, tally.first_sequence[0])
+
+    def result(self) -> DatasetSurvey:
+        """All of it."""
+        return DatasetSurvey(
+            tuple(self._files),
+            tuple(sorted(self._features.values(), key=lambda feature: feature.key)),
+            self._sequences,
+            self._first_invalid,
+            self._first_sequence,
+            self._is_full,
+        )
+
+
+__all__ = ["DatasetSurvey", "FeatureTally", "FileFacts", "survey_records"]
