@@ -144,6 +144,23 @@ def test_one_long_value_in_a_dictionary_of_short_ones_does_not_make_batches_tiny
     assert sizes[0] > 1000
 
 
+def test_batches_are_bounded_in_a_row_group_that_is_not_like_the_one_before(
+    tmp_path: Path,
+) -> None:
+    """Where the long cells lie behind row groups that are alike, and small."""
+    groups = [pa.array([f"word {number}" for number in range(n, n + 5000)]) for n in (0, 7)]
+    groups.append(long_cells(5000).cast(pa.string()))
+    schema = pa.schema({"a": pa.string()})
+    with pq.ParquetWriter(tmp_path / "t.parquet", schema) as writer:
+        for cells in groups:
+            writer.write_table(pa.table({"a": cells}))
+    reader = source(tmp_path / "t.parquet")
+    survey = reader.survey(Needs())
+    sizes = [b.data.nbytes for p in survey.partitions for b in reader.read(p, ["a"])]
+    assert sum(sizes) > 5000 * len(LONG)
+    assert max(sizes) < 2 * reader.batch_bytes
+
+
 def test_nulls_are_looked_for_in_bounded_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,16 @@ import pyarrow as pa
 from tfrec_cli._kernel.model import (
     DECODE_FAULTS,
     EXAMPLE_FACTS,
+    FILE_FACTS,
     MAX_RECORD_BYTES,
+    OTHER_SIZE,
     CsvDialect,
     CsvRows,
     Decoded,
     Encoded,
     ExampleSurvey,
     FeatureColumn,
+    FilesRead,
     RecordSizeError,
     Scan,
     Wanted,
@@ -37,21 +40,26 @@ __all__ = [
     "BODY",
     "DECODE_FAULTS",
     "EXAMPLE_FACTS",
+    "FILE_FACTS",
     "MAX_RECORD_BYTES",
+    "OTHER_SIZE",
     "CsvDialect",
     "CsvRows",
     "Decoded",
     "Encoded",
     "ExampleSurvey",
     "FeatureColumn",
+    "FilesRead",
     "RecordSizeError",
     "Scan",
+    "Spread",
     "Wanted",
     "crc32c",
     "decode_examples",
     "encode",
     "find_feature",
     "masked_crc32c",
+    "read_files",
     "scan",
     "split_csv",
     "survey_examples",
@@ -61,6 +69,8 @@ __all__ = [
 ]
 
 _NATIVE = "tfrec_cli._kernel._native"
+# Enough to make a call worth while, few enough for slow disks to be asked for several at a time.
+_FILES_AT_ONCE = 32
 
 
 def _load(wanted: str) -> tuple[str, Any]:
@@ -201,6 +211,33 @@ def crc32c(data: Any, value: int = 0) -> int:
 def masked_crc32c(data: Any) -> int:
     """The crc32c of bytes-like `data`, masked as TFRecord wants it."""
     return _body.masked_crc32c(data)  # type: ignore[no-any-return]
+
+
+Spread = Callable[[Callable[[slice], None], Sequence[slice]], object]
+"""Calls a function with each of several slices, perhaps some at a time."""
+
+
+def read_files(
+    paths: Sequence[bytes], sizes: Sequence[int], whole: bool, spread: Spread
+) -> FilesRead:
+    """Read many small files.
+
+    sizes: the bytes of each to read. whole: a file must have just these, not more. spread: how
+    portions of the files are gone through. Files that cannot be read, or have another size, are
+    told in the facts; nothing is raised for them.
+    """
+    bounds = np.cumsum(np.array([0, *sizes], np.int64))
+    data = pa.allocate_buffer(int(bounds[-1]))
+    facts = np.zeros(len(paths), FILE_FACTS)
+
+    def read(portion: slice) -> None:
+        ends = bounds[portion.start : portion.stop + 1]
+        part = memoryview(data)[ends[0] : ends[-1]]
+        _body.read_files(tuple(paths[portion]), np.diff(ends), whole, part, facts[portion])
+
+    step = _FILES_AT_ONCE
+    spread(read, [slice(at, min(at + step, len(paths))) for at in range(0, len(paths), step)])
+    return FilesRead(data, bounds[1:], facts)
 
 
 def _utf8(column: FeatureColumn) -> bytes:

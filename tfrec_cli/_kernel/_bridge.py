@@ -130,6 +130,13 @@ def crc32c(data: Any, value: int) -> int:
     return _native.crc32c(data, value)
 
 
+def read_files(
+    paths: tuple[bytes, ...], sizes: np.ndarray, whole: bool, data: Any, facts: np.ndarray
+) -> None:
+    """The twin of `_reference.read_files`."""
+    _native.read_files(paths, sizes, whole, data, facts)
+
+
 def text_facts(cells: pa.Array) -> np.ndarray | None:
     """What each cell means, counted; see the kernel's door."""
     facts = np.empty((2, _MEANINGS), np.int64)

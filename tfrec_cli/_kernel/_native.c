@@ -12,6 +12,7 @@
 #include "_decode.h"
 #include "_encode.h"
 #include "_examples.h"
+#include "_files.h"
 #include "_text.h"
 
 /* A column and the Python buffers its pointers lead into, in the order of the arguments. */
@@ -765,6 +766,68 @@ static PyObject *native_crc32c(PyObject *module, PyObject *args) {
     return PyLong_FromUnsignedLong(~state & 0xffffffffu);
 }
 
+/* Whether `count` sizes are none below zero and within `room` together. */
+static int sizes_fit(const int64_t *sizes, Py_ssize_t count, int64_t room) {
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (sizes[i] < 0 || sizes[i] > room)
+            return 0;
+        room -= sizes[i];
+    }
+    return 1;
+}
+
+/* The paths in a tuple of bytes, to be freed; NULL with an exception where one is none. */
+static const char **paths_of(PyObject *tuple, Py_ssize_t count) {
+    const char **paths = PyMem_Calloc((size_t)count + 1, sizeof *paths);
+    if (!paths)
+        return (const char **)PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < count; i++) {
+        char *path;
+        if (PyBytes_AsStringAndSize(PyTuple_GetItem(tuple, i), &path, NULL)) {
+            PyMem_Free(paths);
+            return NULL;
+        }
+        paths[i] = path;
+    }
+    return paths;
+}
+
+static PyObject *read_all(PyObject *tuple, const Py_buffer *sizes, int whole, Py_buffer *data,
+                          Py_buffer *facts) {
+    Py_ssize_t count = PyTuple_Size(tuple);
+    const int64_t *size = sizes->buf;
+    if (!holds(view(sizes), count, 8) || !holds(view(facts), count, sizeof(FileFacts)) ||
+        !sizes_fit(size, count, data->len)) {
+        PyErr_SetString(PyExc_ValueError, "files: the buffers are too small");
+        return NULL;
+    }
+    const char **paths = paths_of(tuple, count);
+    if (!paths)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    uint8_t *into = data->buf;
+    for (Py_ssize_t i = 0; i < count; into += size[i++])
+        read_one(paths[i], into, size[i], whole, (FileFacts *)facts->buf + i);
+    Py_END_ALLOW_THREADS
+    PyMem_Free(paths);
+    Py_RETURN_NONE;
+}
+
+/* Arguments: paths, the bytes of each, whether these are all it must have; then what is filled. */
+static PyObject *native_read_files(PyObject *module, PyObject *args) {
+    PyObject *paths;
+    Py_buffer sizes, data, facts;
+    int whole;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!y*pw*w*", &PyTuple_Type, &paths, &sizes, &whole, &data, &facts))
+        return NULL;
+    PyObject *result = read_all(paths, &sizes, whole, &data, &facts);
+    PyBuffer_Release(&sizes);
+    PyBuffer_Release(&data);
+    PyBuffer_Release(&facts);
+    return result;
+}
+
 static PyMethodDef METHODS[] = {
     {"encode", native_encode, METH_VARARGS, NULL},
     {"scan", native_scan, METH_VARARGS, NULL},
@@ -772,6 +835,7 @@ static PyMethodDef METHODS[] = {
     {"find_feature", native_find_feature, METH_VARARGS, NULL},
     {"decode_examples", native_decode_examples, METH_VARARGS, NULL},
     {"split_csv", native_split_csv, METH_VARARGS, NULL},
+    {"read_files", native_read_files, METH_VARARGS, NULL},
     {"masked_crc32c", native_masked_crc32c, METH_VARARGS, NULL},
     {"crc32c", native_crc32c, METH_VARARGS, NULL},
     {"text_facts", native_text_facts, METH_VARARGS, NULL},

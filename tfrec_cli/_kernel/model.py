@@ -110,6 +110,29 @@ class ExampleSurvey:
     sequence: int = -1
 
 
+FILE_FACTS = np.dtype([("size", "<i8"), ("mtime_ns", "<i8"), ("crc32c", "<u4"), ("error", "<i4")])
+"""What reading a file told.
+
+size, mtime_ns: of the open file. crc32c: of the bytes read. error: 0, or the system's number of the
+error, or -1 where the file does not have as many bytes as were asked for.
+"""
+
+OTHER_SIZE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FilesRead:
+    """Bytes of several files, back to back.
+
+    ends: int64, for each file the offset just past its bytes in `data`; where a file could not be
+    read, what lies there means nothing. facts: FILE_FACTS of each.
+    """
+
+    data: pa.Buffer
+    ends: np.ndarray
+    facts: np.ndarray
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """A feature that is to be decoded.

@@ -7,6 +7,7 @@ memory can be many gigabytes of values. Batches are cut by what they will be.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -79,30 +80,81 @@ def _lengths(values: pa.Array) -> Sizes:
     return _none(values)
 
 
-def rows_of_batches(
-    file: pq.ParquetFile, path: str, group: int, names: Sequence[str], most: int
-) -> int:
-    """How many rows of a row group come to about `most` bytes once they are decoded, going by the
-    footer and the dictionaries of the columns `names`; at least 1.
+class BatchRows:
+    """How many rows of a row group come to about `most` bytes once they are decoded.
 
-    file: open at `path`.
+    file: open at `path`. names: the columns that are read of it.
     """
-    about = file.metadata.row_group(group)
-    rows = max(1, about.num_rows)
-    row_bytes = max(1.0, about.total_byte_size / rows)
-    usual, longest = row_bytes, row_bytes
-    chunks = [about.column(leaf) for leaf in range(about.num_columns)]
-    wanted = {name.split(".")[0] for name in names}
-    hiding = [
-        c for c in chunks if _may_hide(c, 4 * most) and c.path_in_schema.split(".")[0] in wanted
-    ]
-    lengths = _dictionary_lengths(path, file.metadata, group, [c.path_in_schema for c in hiding])
-    for chunk, found in zip(hiding, lengths, strict=False):
-        if len(found):
+
+    def __init__(self, file: pq.ParquetFile, path: str, names: Sequence[str], most: int) -> None:
+        self._file, self._path, self._most = file, path, most
+        self._wanted = {name.split(".")[0] for name in names}
+        self._known: dict[str, _Values] = {}
+
+    def of(self, group: int) -> int:
+        """The rows, at least 1, going by the footer and the dictionaries of the columns."""
+        about = self._file.metadata.row_group(group)
+        rows = max(1, about.num_rows)
+        usual = longest = max(1.0, about.total_byte_size / rows)
+        for chunk, values in self._hiding(group, about):
             items = max(1.0, chunk.num_values / rows)
-            usual += items * float(found.mean())
-            longest += items * int(found.max())
-    return max(1, int(min(most / usual, max(most, MOST_BYTES) / longest)))
+            usual += items * values.mean
+            longest += items * values.longest
+        return max(1, int(min(self._most / usual, max(self._most, MOST_BYTES) / longest)))
+
+    def _hiding(
+        self, group: int, about: pq.RowGroupMetaData
+    ) -> Iterator[tuple[pq.ColumnChunkMetaData, _Values]]:
+        """The columns that may become far more than the file shows, and what their values are."""
+        chunks = (about.column(leaf) for leaf in range(about.num_columns))
+        hiding = {
+            chunk.path_in_schema: chunk
+            for chunk in chunks
+            if chunk.path_in_schema.split(".")[0] in self._wanted
+            and _may_hide(chunk, 4 * self._most)
+        }
+        # Reading a dictionary costs more than reading its column; a row group like the one before
+        # it in all that the footer tells is taken to have values like it.
+        shapes = {leaf: _shape(chunk) for leaf, chunk in hiding.items()}
+        unlike = [leaf for leaf in hiding if not self._is_known(leaf, shapes[leaf])]
+        lengths = _dictionary_lengths(self._path, self._file.metadata, group, unlike)
+        for leaf, found in zip(unlike, lengths, strict=False):
+            self._known[leaf] = _Values.of(shapes[leaf], found)
+        return ((hiding[leaf], self._known[leaf]) for leaf in hiding if leaf in self._known)
+
+    def _is_known(self, leaf: str, shape: tuple[int, ...]) -> bool:
+        known = self._known.pop(leaf, None)
+        if known is None or not known.is_like(shape):
+            return False
+        self._known[leaf] = known
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """The bytes of the values of a dictionary, and the shape of the chunk that it was in."""
+
+    shape: tuple[int, ...]
+    mean: float
+    longest: int
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], lengths: Sizes) -> _Values:
+        if not len(lengths):
+            return cls(shape, 0.0, 0)
+        return cls(shape, float(lengths.mean()), int(lengths.max()))
+
+    def is_like(self, shape: tuple[int, ...]) -> bool:
+        """Whether another chunk is within a tenth of this one's shape."""
+        pairs = zip(self.shape, shape, strict=True)
+        return all(10 * abs(mine - other) <= mine for mine, other in pairs)
+
+
+def _shape(chunk: pq.ColumnChunkMetaData) -> tuple[int, ...]:
+    """Values, bytes, and the compressed bytes of the dictionary and of what refers to it."""
+    dictionary = max(0, chunk.data_page_offset - (chunk.dictionary_page_offset or 0))
+    rest = max(0, chunk.total_compressed_size - dictionary)
+    return (chunk.num_values, chunk.total_uncompressed_size, dictionary, rest)
 
 
 def _may_hide(chunk: pq.ColumnChunkMetaData, most: int) -> bool:

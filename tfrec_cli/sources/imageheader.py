@@ -20,14 +20,14 @@ _SIZE_AND_KIND = struct.Struct(">IIBBBBB")
 _PNG_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
 
 
-def header_size(data: bytes, format: str) -> tuple[int, int] | None:
+def header_size(data: bytes | memoryview, format: str) -> tuple[int, int] | None:
     """Width and height in pixels; None where the header is not a plain one of JPEG or PNG."""
     if format == "jpeg":
         return _jpeg_size(data)
     return _png_size(data) if format == "png" else None
 
 
-def _jpeg_size(data: bytes) -> tuple[int, int] | None:
+def _jpeg_size(data: bytes | memoryview) -> tuple[int, int] | None:
     """The size in the one frame header; None unless all segments up to the scan are in place."""
     at, size, last = 2, None, len(data) - 4
     while at <= last and data[at] == 0xFF:
@@ -54,7 +54,7 @@ def _is_plain(marker: int, length: int) -> bool:
     return known and length >= 2
 
 
-def _frame_size(data: bytes, at: int, length: int) -> tuple[int, int] | None:
+def _frame_size(data: bytes | memoryview, at: int, length: int) -> tuple[int, int] | None:
     if length < 11:
         return None
     precision, components = data[at + 4], data[at + 9]
@@ -63,11 +63,11 @@ def _frame_size(data: bytes, at: int, length: int) -> tuple[int, int] | None:
     return (width, height) if sound and width and height else None
 
 
-def _png_size(data: bytes) -> tuple[int, int] | None:
+def _png_size(data: bytes | memoryview) -> tuple[int, int] | None:
     """The size in the header chunk; None unless all chunks up to the image data are in order."""
     at = 8
     while (length := int.from_bytes(data[at : at + 4], "big")) <= len(data) - at - 12:
-        name, end = data[at + 4 : at + 8], at + 8 + length
+        name, end = bytes(data[at + 4 : at + 8]), at + 8 + length
         if name == b"IDAT":
             return _SIZE_AND_KIND.unpack_from(data, 16)[:2] if at > 8 else None
         if zlib.crc32(data[at + 4 : end]) != int.from_bytes(data[end : end + 4], "big"):
@@ -78,7 +78,7 @@ def _png_size(data: bytes) -> tuple[int, int] | None:
     return None
 
 
-def _is_header(data: bytes) -> bool:
+def _is_header(data: bytes | memoryview) -> bool:
     if data[8:16] != b"\0\0\0\rIHDR":
         return False
     width, height, depth, colour, packing, filters, interlace = _SIZE_AND_KIND.unpack_from(data, 16)

@@ -18,14 +18,16 @@ names are integers; a class folder without an image keeps its number.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
+from tfrec_cli._kernel.model import FilesRead
 from tfrec_cli.buffers import from_values, rows_without_columns
 from tfrec_cli.sources.base import (
     Column,
@@ -39,10 +41,9 @@ from tfrec_cli.sources.base import (
     Survey,
 )
 from tfrec_cli.sources.files import counted, display, some
-from tfrec_cli.sources.imagefile import MOST_BYTES, ImageFile, read_image, sniff_image
+from tfrec_cli.sources.imagefile import MOST_BYTES, ImagesRead, read_images, sniff_images
 from tfrec_cli.sources.imagetree import ImageTree, class_names, plant
 from tfrec_cli.sources.imagetree import notices as tree_notices
-from tfrec_cli.sources.readers import read_each
 from tfrec_cli.sources.suffixes import IMAGE_SUFFIXES
 
 TENSORFLOW_READS = ("jpeg", "png", "gif", "bmp")
@@ -83,10 +84,34 @@ class ImageFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class _Image:
-    path: str
-    group: str | None
-    file: ImageFile
+class _Rows:
+    """Images `first` to `last` of a partition, read."""
+
+    detail: ImageFiles
+    first: int
+    last: int
+    read: ImagesRead
+
+    def cells(self, column: str) -> pa.Array:
+        """One column."""
+        kind = self.detail.names if column == "image/filename" else _TYPES[column]
+        if column == "image/encoded" and self.read.files is not None:
+            return _whole(self.read.files, kind)
+        return image_cells([*self._values(column)], kind)
+
+    def _values(self, column: str) -> Iterable[Any]:
+        images = self.read.images
+        if column == "image/encoded":
+            return (image.data for image in images)
+        if column == "image/format":
+            return (image.format for image in images)
+        if column == "image/filename":
+            paths = self.detail.paths[self.first : self.last]
+            return (os.fsencode(os.path.basename(path)) for path in paths)
+        if column == "image/class/text":
+            return self.detail.classes[self.first : self.last]
+        side = ("image/width", "image/height").index(column)
+        return (image.size and image.size[side] for image in images)
 
 
 class ImagesSource:
@@ -155,10 +180,12 @@ class ImagesSource:
         row = partition.first_row
         full = self.options.check == "full"
         for first, last in cuts(detail.sizes, self.batch_bytes, len(detail.sizes)):
-            pairs = list(zip(detail.paths, detail.classes, strict=True))[first:last]
-            images = read_each(lambda pair: _load(*pair, full), pairs)
-            yield _batch(images, columns, detail.names, Origin(display(partition.file), row))
-            row += len(images)
+            read = read_images(detail.paths[first:last], detail.sizes[first:last], full)
+            origin = Origin(
+                display(partition.file), row, files=partition.files and partition.files[first:last]
+            )
+            yield _batch(_Rows(detail, first, last, read), columns, origin)
+            row += last - first
 
 
 def _runs(images: list[Any], size: int, count: int) -> Iterator[list[Any]]:
@@ -178,34 +205,28 @@ def cuts(sizes: Sequence[int], most: int, count: int) -> Iterator[tuple[int, int
         yield first, len(sizes)
 
 
-def _load(path: str, group: str | None, full: bool) -> _Image:
-    return _Image(path, group, read_image(path, full))
-
-
-def _batch(
-    images: list[_Image], columns: Sequence[str], names: pa.DataType, origin: Origin
-) -> SourceBatch:
-    cells: dict[str, list[Any]] = {
-        "image/encoded": [i.file.data for i in images],
-        "image/format": [i.file.format for i in images],
-        "image/height": [i.file.size and i.file.size[1] for i in images],
-        "image/width": [i.file.size and i.file.size[0] for i in images],
-        "image/filename": [os.fsencode(os.path.basename(i.path)) for i in images],
-        "image/class/text": [i.group for i in images],
-    }
-    kinds = _TYPES | {"image/filename": names}
-    arrays = [image_cells(cells[column], kinds[column]) for column in columns]
-    data = pa.RecordBatch.from_arrays(arrays, list(columns))
-    if not columns:
-        data = rows_without_columns(len(images))
+def _batch(rows: _Rows, columns: Sequence[str], origin: Origin) -> SourceBatch:
+    if columns:
+        data = pa.RecordBatch.from_arrays([rows.cells(c) for c in columns], list(columns))
+    else:
+        data = rows_without_columns(len(rows.read.images))
     hint = "Replace or remove it, or leave such files out with --on-error skip."
     faults = tuple(
-        Fault(row, None, None, image.file.fault, hint)
-        for row, image in enumerate(images)
-        if image.file.fault
+        Fault(row, None, None, image.fault, hint)
+        for row, image in enumerate(rows.read.images)
+        if image.fault
     )
-    files = [display(image.path) for image in images]
-    return SourceBatch(data, Origin(origin.file, origin.first_row, files=files), faults)
+    return SourceBatch(data, origin, faults)
+
+
+def _whole(files: FilesRead, kind: pa.DataType) -> pa.Array:
+    """The files' bytes as cells, where they are."""
+    offsets = np.concatenate(([0], files.ends))
+    if len(files.data) > MOST_BYTES:
+        kind = pa.large_binary()
+    offsets = offsets if pa.types.is_large_binary(kind) else offsets.astype(np.int32)
+    buffers = [None, pa.py_buffer(offsets), files.data]
+    return pa.Array.from_buffers(kind, len(files.ends), buffers)
 
 
 def image_cells(cells: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -231,7 +252,7 @@ def format_notices(files: Sequence[Fingerprint], needs: Needs) -> Iterator[str]:
     """
     paths = [file.path for file in files]
     if needs.types:
-        formats = read_each(sniff_image, paths)
+        formats = sniff_images(paths, [file.size for file in files])
         wrong = [
             p for p, f in zip(paths, formats, strict=True) if f and f != (_format_by_name(p) or f)
         ]

@@ -36,7 +36,7 @@ from tfrec_cli.sources.common_type import (
     null_count,
     value_type,
 )
-from tfrec_cli.sources.decoded import rows_of_batches
+from tfrec_cli.sources.decoded import BatchRows
 from tfrec_cli.sources.files import counted, display, expand_inputs, fingerprint, some
 from tfrec_cli.sources.footer import (
     Footer,
@@ -171,8 +171,9 @@ class ParquetSource:
         with _named(partition.file), self._open(partition) as file:
             own = set(file.schema_arrow.names)
             names = [c for c in columns if c in own]
+            rows = BatchRows(file, partition.file, names, self.batch_bytes)
             for group in range(detail.first, detail.last):
-                for batch in self._batches(file, partition.file, group, names, detail):
+                for batch in _batches(file, group, names, rows, detail.threads):
                     yield _settled(batch, columns, Origin(partition.file, row), detail)
                     row += batch.num_rows
         if row != partition.first_row + partition.rows:
@@ -189,18 +190,17 @@ class ParquetSource:
             coerce_int96_timestamp_unit=self.options.int96,
         )
 
-    def _batches(
-        self, file: pq.ParquetFile, path: str, group: int, names: list[str], detail: RowGroups
-    ) -> Iterator[pa.RecordBatch]:
-        if not names:
-            count = file.metadata.row_group(group).num_rows
-            for start in range(0, count, MOST_ROWS):
-                yield rows_without_columns(min(MOST_ROWS, count - start))
-            return
-        rows = min(MOST_ROWS, rows_of_batches(file, path, group, names, self.batch_bytes))
-        yield from file.iter_batches(
-            rows, row_groups=[group], columns=names, use_threads=detail.threads
-        )
+
+def _batches(
+    file: pq.ParquetFile, group: int, names: list[str], rows: BatchRows, threads: bool
+) -> Iterator[pa.RecordBatch]:
+    if not names:
+        count = file.metadata.row_group(group).num_rows
+        for start in range(0, count, MOST_ROWS):
+            yield rows_without_columns(min(MOST_ROWS, count - start))
+        return
+    most = min(MOST_ROWS, rows.of(group))
+    yield from file.iter_batches(most, row_groups=[group], columns=names, use_threads=threads)
 
 
 class _Table:
@@ -338,8 +338,9 @@ def _look_for_nulls(table: _Table, names: Sequence[str]) -> set[str]:
 
 
 def _has_null(file: pq.ParquetFile, path: str, name: str) -> bool:
+    sizes = BatchRows(file, path, [name], LOOK_BYTES)
     for group in range(file.metadata.num_row_groups):
-        rows = min(MOST_ROWS // 4, rows_of_batches(file, path, group, [name], LOOK_BYTES))
+        rows = min(MOST_ROWS // 4, sizes.of(group))
         batches = file.iter_batches(rows, [group], columns=[name], use_threads=False)
         if any(null_count(batch.column(name)) for batch in batches):
             return True
