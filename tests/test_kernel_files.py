@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import itertools
 import os
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ def read(paths: list[Path], sizes: list[int], whole: bool = True) -> _kernel.Fil
 def contents(found: _kernel.FilesRead) -> list[bytes]:
     starts = [0, *found.ends.tolist()]
     data = found.data.to_pybytes()
-    return [data[a:b] for a, b in zip(starts, starts[1:], strict=False)]
+    return [data[a:b] for a, b in itertools.pairwise(starts)]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
