@@ -9,6 +9,8 @@ from typing import NoReturn
 
 def main() -> NoReturn:
     """Run the command line. Ctrl-C while it is still being imported ends in one line as well."""
+    # Looking for them takes longer than making all models: it reads what every package provides.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         from tfrec_cli.cli import main as run
     except KeyboardInterrupt:

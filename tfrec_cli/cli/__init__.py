@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import importlib
 import os
 import sys
 import warnings
@@ -15,13 +16,41 @@ from typing import Any, NoReturn
 
 import click
 
-from tfrec_cli.cli import convert, loader, plan, repair, schema, sources, verify
 from tfrec_cli.cli.common import print_version
 from tfrec_cli.cli.signals import Terminated, watch
 from tfrec_cli.errors import TfrecError
 
+# Each is a module of this room; only that of the command that runs is imported.
+_COMMANDS = ("convert", "plan", "schema", "verify", "repair", "loader", "sources")
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+class _Commands(click.Group):
+    """The commands, in the order in which they are met."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(_COMMANDS)
+
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        cmd_name: str,
+    ) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"tfrec_cli.cli.{cmd_name}")
+        return _with_breaks(module.command)
+
+
+def _with_breaks(command: click.Command) -> click.Command:
+    """Docstrings are raw; click wants the character that keeps the next lines as they are."""
+    command.help = (command.help or "").replace(r"\b", "\b")
+    return command
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.option(
     "--version",
     is_flag=True,
@@ -43,21 +72,7 @@ def cli() -> None:
     """
 
 
-for command in (
-    convert.command,
-    plan.command,
-    schema.command,
-    verify.command,
-    repair.command,
-    loader.command,
-    sources.command,
-):
-    cli.add_command(command)
-
-for command in (cli, *cli.commands.values()):
-    # Docstrings are raw; click wants the character that keeps the next lines as they are.
-    command.help = (command.help or "").replace(r"\b", "\b")
-
+_with_breaks(cli)
 
 # `tfrec` alone: an exception with the help as its message, from click 8.2 on.
 _HELP_WANTED: tuple[type[BaseException], ...] = tuple(
