@@ -20,7 +20,8 @@ FLOORS = [
     {"splitting", "shuffle"},
     {
         *("settlement", "arrangement", "scanning", "plan", "tasks", "placing", "ordering"),
-        *("engines", "rejects", "receipts", "writing", "conversion", "estimates", "profiling"),
+        *("engines", "cluster", "rejects", "receipts", "writing", "conversion"),
+        *("estimates", "profiling"),
     },
     {"reading"},
     {"inspection", "statistics", "verification", "repair", "export", "loaders"},

@@ -69,6 +69,8 @@ def convert(
     split_seed: int | None = None,
     key: str | Sequence[str] = (),
     memory: int | str | None = None,
+    engine: Literal["threads", "dask"] = "threads",
+    scheduler: str | None = None,
     verify: bool = False,
     reporter: Reporter | None = None,
 ) -> Manifest:
@@ -84,6 +86,8 @@ def convert(
     sort_by, key: a column, or several. seed, split_seed: None is 0.
     shard_size, memory: bytes, or text with a unit; None is 128 MiB, and a quarter of the machine's.
     jobs: threads; the output does not depend on it.
+    engine: `dask` runs tasks on the cluster of the Dask `scheduler` (an address such as
+    tcp://host:8786), or of `jobs` processes of its own; memory is then that of each worker.
     verify: read all that was written before it is put at dest; DamageError where it is not right.
     reporter: receives progress and notices (see `tfrec_cli.progress.Reporter`).
     The other arguments are those of the command (`tfrec convert --help`).
@@ -130,6 +134,8 @@ def convert(
         split_seed=split_seed,
         key=_columns("key", key),
         memory=default_memory() if memory is None else parse_size(str(memory)),
+        engine=engine,
+        scheduler=scheduler,
     )
     if not verify:
         return convert(options, reporter or SILENT)

@@ -20,15 +20,17 @@ DEFAULT_SPLIT = "train"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How the records of each split are put in order: shuffled with a seed, or sorted by columns.
+    """How the records of each split are put in order: shuffled with a seed, sorted by columns, or
+    as the `source` has them, where they are put in order like the others.
 
-    identity: what a shuffle goes by.
+    identity: what a shuffle goes by. step: the distance of the keys of two rows in source order.
     """
 
-    kind: Literal["shuffle", "sort"]
+    kind: Literal["shuffle", "sort", "source"]
     identity: Identity = field(default_factory=Identity)
     seed: int = 0
     sort_by: tuple[OrderColumn, ...] = ()
+    step: int = 1
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,8 +25,10 @@ from tfrec_cli.dataset.manifest import (
 from tfrec_cli.dataset.naming import Dest, parse_dest
 from tfrec_cli.dataset.occupant import check_dest
 from tfrec_cli.dataset.shards import ShardWriter
-from tfrec_cli.dataset.staging import recover, staging
-from tfrec_cli.engines.threads import ordered_flat_map
+from tfrec_cli.dataset.staging import Stage, recover, staging
+from tfrec_cli.engines.base import Engine
+from tfrec_cli.engines.opening import open_engine
+from tfrec_cli.engines.threads import Threads, ordered_flat_map
 from tfrec_cli.errors import CellError, SourceError, UsageError, counted
 from tfrec_cli.options import Compression, ConvertOptions
 from tfrec_cli.ordering import Ordered, check_space, spill_folder
@@ -41,6 +44,7 @@ from tfrec_cli.settlement import Settled, explain_unknown_label, settle
 from tfrec_cli.sources.base import Fingerprint, SourceBatch
 from tfrec_cli.sources.files import fingerprint
 from tfrec_cli.splitting.asked import check_combinations, parse_splits
+from tfrec_cli.stages import recording
 from tfrec_cli.tasks import EncodedBatch, Piece, Work, encode_batch, read_piece
 from tfrec_cli.writing import SplitWriter, route, write_split
 
@@ -59,21 +63,60 @@ def convert(
     is interrupted leaves DEST as it was. Raises TfrecError of the kind that fits (see
     `tfrec_cli.errors`).
     """
+    if options.scheduler is not None:
+        options = _absolute(options)
     dest = _open_dest(options)
     if check is not None and dest.kind == "stdout":
         raise UsageError("--verify: DEST is - and cannot be read again. Leave one of them out.")
-    run = prepare(dest, options, reporter)
-    try:
-        return _to_stdout(run) if dest.kind == "stdout" else _to_dataset(run, check)
-    except CellError as error:
-        raise explain_unknown_label(error, run.settled, options) from None
+    with open_engine(options.engine, options.scheduler, options.jobs) as engine:
+        if engine.remote:
+            _join(engine, dest)
+        run = prepare(dest, options, reporter, engine)
+        try:
+            return _to_stdout(run) if dest.kind == "stdout" else _to_dataset(run, check)
+        except CellError as error:
+            raise explain_unknown_label(error, run.settled, options) from None
+        finally:
+            for notice in engine.notices:
+                reporter.notice(notice)
 
 
-def prepare(dest: Dest, options: ConvertOptions, reporter: Reporter) -> Run:
-    """All that is settled before the first byte is written. Writes nothing but the rejects."""
+def _absolute(options: ConvertOptions) -> ConvertOptions:
+    """The options with paths that mean the same to workers, which have working folders."""
+    here = os.getcwd()
+    sources = (
+        os.path.join(here, item) if isinstance(item, str) and "://" not in item and item != "-"
+        else item
+        for item in options.sources
+    )  # fmt: skip
+    temp_dir = options.temp_dir and os.path.join(here, options.temp_dir)
+    return replace(options, sources=tuple(sources), temp_dir=temp_dir)
+
+
+def _join(engine: Engine, dest: Dest) -> None:
+    """See to it that the workers of an engine are such as this process."""
+    from tfrec_cli.cluster.probes import require_versions
+
+    require_versions(engine, dest.compression)
+    if (profile := recording()) is not None:
+        profile.elsewhere = engine.threads()[0]
+
+
+def prepare(
+    dest: Dest, options: ConvertOptions, reporter: Reporter, engine: Engine | None = None
+) -> Run:
+    """All that is settled before the first byte is written. Writes nothing but the rejects.
+
+    engine: where tasks will run; None is threads.
+    """
     options = _checked(options, dest)
+    engine = engine or Threads(options.jobs)
     reporter.stage("survey", None)
     settled = settle(options)
+    if engine.remote:
+        from tfrec_cli.cluster.probes import require_files
+
+        require_files(engine, settled.survey.fingerprints)
     arrangement = arrange(options, settled.survey, settled.features)
     columns = tuple(dict.fromkeys((*settled.columns, *arrangement.columns)))
     work = Work(
@@ -85,7 +128,7 @@ def prepare(dest: Dest, options: ConvertOptions, reporter: Reporter) -> Run:
         write_rejects(options.rejects, checks.rejects, _read_files(options, settled))
     work = replace(work, splitter=checks.splitter)
     plan = make_plan(work, checks, options)
-    run = Run(options, dest, settled, work, plan, reporter)
+    run = Run(options, dest, settled, work, plan, reporter, engine)
     if dest.kind != "folder":
         _refuse_splits(run)
     return run
@@ -110,6 +153,7 @@ class Run:
     work: Work
     plan: Plan
     reporter: Reporter
+    engine: Engine
 
 
 def _open_dest(options: ConvertOptions) -> Dest:
@@ -148,6 +192,11 @@ def _checked(options: ConvertOptions, dest: Dest) -> ConvertOptions:
             raise UsageError(f"--{flag} needs --on-error skip: without it no row is left out.")
     if options.rejects is not None:
         check_rejects(options.rejects, dest, _paths(options))
+    if dest.kind == "stdout" and options.engine != "threads":
+        raise UsageError(
+            f"--engine {options.engine}: DEST is - and workers cannot write there. Give a folder, "
+            "or a file, that all of them see."
+        )
     if dest.kind == "folder":
         return options
     one = options.shards if options.shard_size is None else options.shard_size
@@ -177,13 +226,26 @@ def _to_dataset(run: Run, check: Check | None) -> Manifest:
     sources = [print.path for print in run.settled.survey.fingerprints]
     loaded: dict[str, Fingerprint] = {}
     with staging(run.dest, run.options.overwrite, [*_paths(run.options), *sources]) as stage:
-        splits = _write(run, stage.writer, stage.work, loaded)
+        splits = _write_staged(run, stage, loaded)
         fingerprints = _unchanged(run, loaded)
         manifest = _manifest(run, splits, fingerprints)
         labels = {f.key: f.labels for f in run.settled.features if f.labels is not None}
         if check is not None:
             check(stage.path, manifest, run.settled.text)
         return stage.commit(manifest, side_files(run.settled.text, labels))
+
+
+def _write_staged(run: Run, stage: Stage, loaded: dict[str, Fingerprint]) -> tuple[Split, ...]:
+    """Write all splits into the stage, where the engine runs."""
+    if not run.engine.remote:
+        return _write(run, stage.writer, stage.work, loaded)
+    from tfrec_cli.cluster.driver import ClusterRun, write_on_cluster
+
+    _notice(run)
+    cluster = ClusterRun(
+        run.engine, run.options, run.dest, run.work, run.plan, run.reporter, loaded
+    )
+    return write_on_cluster(cluster, stage)
 
 
 def _to_stdout(run: Run) -> Manifest:

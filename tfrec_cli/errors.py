@@ -7,6 +7,7 @@
     │   └── CellError         1   one cell or row cannot become a record
     ├── RejectLimitError      1   more rows were rejected than --max-errors allows
     ├── DatasetError          1   the dataset cannot be written, or not be read
+    ├── EngineError           1   tasks cannot be run where that was asked for
     └── DamageError           3   a dataset is damaged
 
 A message says where, what was found, what was expected, and what to do, in one line.
@@ -45,6 +46,10 @@ class RejectLimitError(TfrecError):
 
 class DatasetError(TfrecError):
     """A dataset that cannot be written or read as it was asked."""
+
+
+class EngineError(TfrecError):
+    """A cluster that does not answer, lacks what tasks need, or fails them."""
 
 
 class DamageError(TfrecError):

@@ -142,7 +142,8 @@ class ConvertOptions:
     schema: a schema file, a mapping of the same shape, or None to infer.
     shards: how many of each split; None aims for `shard_size` bytes (None: DEFAULT_SHARD_SIZE).
     split: a name, names, or names with fractions (`train=0.8,test=0.2`). seed, split_seed: None
-    is 0. memory: bytes that ordering may use beside a constant.
+    is 0. memory: bytes that ordering may use beside a constant. engine: where tasks run: `jobs`
+    threads, or the Dask cluster of `scheduler` (None starts one of `jobs` processes).
     """
 
     sources: tuple[Any, ...]
@@ -173,10 +174,12 @@ class ConvertOptions:
     split_seed: int | None = None
     key: tuple[str, ...] = ()
     memory: int = field(default_factory=default_memory)
+    engine: Literal["threads", "dask"] = "threads"
+    scheduler: str | None = None
 
     def __post_init__(self) -> None:
         """Raise UsageError for values that no option has."""
-        for name in ("dest", "source", "name", "split", "rejects", "temp_dir"):
+        for name in ("dest", "source", "name", "split", "rejects", "temp_dir", "scheduler"):
             _refuse_type(name, getattr(self, name), str, "text")
         for name in ("split_by", "stratify", "split_column"):
             _refuse_type(name, getattr(self, name), str, "a column's name")
@@ -185,6 +188,10 @@ class ConvertOptions:
         _refuse_type("source_options", self.source_options, Mapping, "a mapping")
         if self.on_error not in ("fail", "skip"):
             raise UsageError(f"on_error is {self.on_error!r}; choose fail or skip.")
+        if self.engine not in ("threads", "dask"):
+            raise UsageError(f"engine is {self.engine!r}; choose threads or dask.")
+        if self.scheduler is not None and self.engine != "dask":
+            raise UsageError(f"--scheduler {self.scheduler}: only --engine dask has a scheduler.")
         for name in ("shards", "shard_size", "limit", "jobs", "memory"):
             _refuse_number(name, getattr(self, name), least=1)
         for name in ("max_errors", "seed", "split_seed"):

@@ -84,8 +84,8 @@ def examine(work: Work, batch: SourceBatch, folder: str | None, start: int) -> S
 
 
 def order_keys(work: Work, batch: SourceBatch, start: int) -> tuple[pa.Array, list[Fault]]:
-    """What each row is sorted by: uint64 for a shuffle, large_binary for a sort; no two are equal
-    in a sort. Also the rows that lack a value of a key column.
+    """What each row is sorted by: uint64, or large_binary for a sort; no two are equal but in a
+    shuffle. Also the rows that lack a value of a key column.
     """
     order = work.order
     assert order is not None
@@ -93,6 +93,8 @@ def order_keys(work: Work, batch: SourceBatch, start: int) -> tuple[pa.Array, li
         digests, faults = order.identity.digests(batch, work.columns)
         return from_numpy(keyed(digests, "shuffle", order.seed)), faults
     numbers = np.arange(start, start + batch.data.num_rows, dtype=">u8")
+    if order.kind == "source":
+        return from_numpy(numbers.astype(np.uint64) * np.uint64(order.step)), []
     kind = pa.binary(8)
     ties = pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
     keys = sort_keys(batch, work.columns, order.sort_by)

@@ -45,7 +45,8 @@ class Plan:
     """What a run will write.
 
     pieces: all of the source. mean_size: the estimated bytes of a record, framing included (0
-    where nothing depends on it). sample: sort keys in order, to divide a sort by.
+    where nothing depends on it). sample: sort keys in order, to divide a sort by. piece_records:
+    the records that each piece gives.
     """
 
     splits: tuple[SplitPlan, ...]
@@ -54,6 +55,7 @@ class Plan:
     pieces: tuple[Piece, ...] = ()
     mean_size: float = 0.0
     sample: tuple[bytes, ...] | None = None
+    piece_records: tuple[int, ...] = ()
 
     @property
     def records(self) -> int:
@@ -84,7 +86,9 @@ def make_plan(work: Work, checks: Checks, options: ConvertOptions) -> Plan:
             pieces = tuple(checks.pieces[member] for member in members)
             splits.append(SplitPlan(name, pieces, planned(total)))
     rejected = len(checks.rejects)
-    return Plan(tuple(splits), rows, rejected, checks.pieces, mean_size, checks.sample)
+    return Plan(
+        tuple(splits), rows, rejected, checks.pieces, mean_size, checks.sample, checks.records
+    )
 
 
 def _hold_limit(rejects: Sequence[Reject], limit: int | None) -> None:
@@ -123,7 +127,7 @@ def _shard_count(options: ConvertOptions, mean_size: float, records: int) -> int
 
 def _mean_size(work: Work, pieces: Sequence[Piece], options: ConvertOptions) -> float:
     """Bytes of a record, framing included, from a sample that depends on the data alone."""
-    if options.shards is not None and work.order is None:
+    if options.shards is not None and work.order is None and options.engine == "threads":
         return 0.0
     work = replace(work, splitter=None, order=None)
     step = max(1, math.ceil(len(pieces) / SAMPLED_PIECES))

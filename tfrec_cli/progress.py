@@ -9,8 +9,8 @@ class Reporter(Protocol):
     """Receives the events of one run, all in the thread that called `convert`."""
 
     def stage(self, name: str, records: int | None) -> None:
-        """A stage begins: `survey`, `check`, `shuffle`, `sort` or `convert`, with the records it
-        will handle.
+        """A stage begins: `survey`, `check`, `shuffle`, `sort`, `split` or `convert`, with the
+        records it will handle.
         """
 
     def advance(self, records: int, size: int) -> None:

@@ -1,7 +1,7 @@
 """Where the time of a run goes: the functions that do its work note what they took.
 
-Nothing is noted, at the cost of one look at a variable for each call, unless a `Recording` is
-running. One runs at a time in a process.
+Nothing is noted, at the cost of a look at two variables for each call, unless a `Recording` is
+running. One runs at a time in a process, or one for a thread alone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
@@ -41,15 +42,21 @@ class Span:
 
 @dataclass(slots=True)
 class Recording:
-    """Notes spans while it is entered. began: of `time.perf_counter`; began_at: of `time.time`."""
+    """Notes spans while it is entered. began: of `time.perf_counter`; began_at: of `time.time`.
+
+    elsewhere: threads of other processes whose work is included, 0 where there is none; cpu: their
+    seconds of processor time.
+    """
 
     spans: list[Span] = field(default_factory=list)
     began: float = 0.0
     began_at: float = 0.0
+    elsewhere: int = 0
+    cpu: float = 0.0
 
     def __enter__(self) -> Recording:
         global _recording
-        self.began, self.began_at = time.perf_counter(), time.time()
+        self.begin()
         _recording = self
         return self
 
@@ -62,9 +69,61 @@ class Recording:
         global _recording
         _recording = None
 
+    def begin(self) -> None:
+        """Start its clocks."""
+        self.began, self.began_at = time.perf_counter(), time.time()
+
 
 _recording: Recording | None = None
 _inner = threading.local()
+# How many threads record their own work alone.
+_alone = 0
+_alone_lock = threading.Lock()
+
+
+def recording() -> Recording | None:
+    """What takes the spans of this thread now."""
+    if _recording is None and _alone:
+        found: Recording | None = getattr(_inner, "recording", None)
+        return found
+    return _recording
+
+
+@contextmanager
+def recorded_here(wanted: bool = True) -> Iterator[Recording | None]:
+    """Record what this thread does, whatever others do, if `wanted`. The recording can be pickled
+    and included in that of another process.
+    """
+    global _alone
+    if not wanted:
+        yield None
+        return
+    made = Recording()
+    made.begin()
+    _inner.recording = made
+    with _alone_lock:
+        _alone += 1
+    try:
+        yield made
+    finally:
+        with _alone_lock:
+            _alone -= 1
+        del _inner.recording
+
+
+def include(other: Recording | None, name: str) -> None:
+    """Take what another process recorded into the recording that runs here, if there are both.
+    name: of that process.
+    """
+    if other is None or _recording is None:
+        return
+    # The clocks of spans differ by process; those of the day are the same everywhere.
+    shift = (other.began_at - other.began) - (_recording.began_at - _recording.began)
+    _recording.cpu += sum(span.cpu for span in other.spans)
+    for span in other.spans:
+        start, stop = span.start + shift, span.stop + shift
+        thread = f"{name} {span.thread}"
+        _recording.spans.append(replace(span, thread=thread, start=start, stop=stop))
 
 
 def timed(
@@ -75,9 +134,9 @@ def timed(
     def decorate(function: Callable[Given, Result]) -> Callable[Given, Result]:
         @functools.wraps(function)
         def noted(*args: Given.args, **kwargs: Given.kwargs) -> Result:
-            if _recording is None:
+            if (current := recording()) is None:
                 return function(*args, **kwargs)
-            with _Open(_recording, stage) as span:
+            with _Open(current, stage) as span:
                 result = function(*args, **kwargs)
                 span.size = size(result)
             return result
@@ -91,11 +150,11 @@ def timed_items(stage: str, items: Iterable[Item], size: Callable[[Item], int]) 
     """`items`, the making of each being work of `stage`."""
     iterator = iter(items)
     while True:
-        recording = _recording
-        if recording is None:
+        current = recording()
+        if current is None:
             yield from iterator
             return
-        with _Open(recording, stage) as span:
+        with _Open(current, stage) as span:
             try:
                 item = next(iterator)
             except StopIteration:

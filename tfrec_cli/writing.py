@@ -5,13 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import ExitStack
 from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
 
 from tfrec_cli._kernel.model import Encoded
 from tfrec_cli.dataset.manifest import Shard, Split
-from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.errors import SourceError
 from tfrec_cli.plan import SplitPlan
 from tfrec_cli.tasks import EncodedBatch
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+class Writer(Protocol):
+    """What writes one shard, as ShardWriter does."""
+
+    def write(self, data: Buffer, records: int) -> None:
+        """Append the frames of `records` records."""
+
+    def close(self) -> Shard:
+        """Finish the shard, and say what is in it."""
+
+    def abort(self) -> None:
+        """Give it up."""
 
 
 class SplitWriter:
@@ -21,10 +37,10 @@ class SplitWriter:
     shard it is writing on an error.
     """
 
-    def __init__(self, plan: SplitPlan, shards: Iterable[ShardWriter]) -> None:
+    def __init__(self, plan: SplitPlan, shards: Iterable[Writer]) -> None:
         self._plan = plan
         self._planned, self._shards = iter(plan.shards), iter(shards)
-        self._shard: ShardWriter | None = None
+        self._shard: Writer | None = None
         self._left = 0
         self._done: list[Shard] = []
 
@@ -57,13 +73,9 @@ class SplitWriter:
                 raise SourceError("the source has fewer rows than when it was surveyed. Run again.")
             self._shard = next(self._shards)
             self._close()
-        plan = self._plan
-        if plan.classes is None:
-            return Split(plan.name, tuple(self._done), plan.asked)
-        named = {name: count for name, count in plan.classes.items() if name is not None}
-        return Split(plan.name, tuple(self._done), plan.asked, named, plan.classes.get(None))
+        return split_of(self._plan, self._done)
 
-    def _next(self) -> ShardWriter:
+    def _next(self) -> Writer:
         """The shard that takes the next record."""
         while not self._left:
             self._close()
@@ -90,6 +102,14 @@ class SplitWriter:
     ) -> None:
         if self._shard is not None:
             self._shard.abort()
+
+
+def split_of(plan: SplitPlan, shards: Iterable[Shard]) -> Split:
+    """A split as the manifest has it, with the shards that were written of it."""
+    if plan.classes is None:
+        return Split(plan.name, tuple(shards), plan.asked)
+    named = {name: count for name, count in plan.classes.items() if name is not None}
+    return Split(plan.name, tuple(shards), plan.asked, named, plan.classes.get(None))
 
 
 def write_split(writer: SplitWriter, batches: Iterable[Encoded]) -> Split:

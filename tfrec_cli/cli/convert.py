@@ -75,6 +75,16 @@ SHOWN_FEATURES = 20
     "-j", "--jobs", metavar="N", type=click.IntRange(1),
     help="Threads. The output does not depend on it. Default: all processors.",
 )  # fmt: skip
+@click.option(
+    "--engine", type=click.Choice(["threads", "dask"]), default="threads",
+    help="Where tasks run: in threads, or on a Dask cluster, by default one of -j processes on "
+    "this machine; it comes with 'tfrec-cli[dask]'. Default: threads.",
+)  # fmt: skip
+@click.option(
+    "--scheduler", metavar="ADDRESS",
+    help="With --engine dask: the cluster's scheduler, as in tcp://host:8786. SOURCE, DEST and "
+    "--temp-dir must be on storage that its workers see.",
+)  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace a dataset that tfrec wrote, as a whole.")
 @click.option(
     "--temp-dir", metavar="DIR", type=click.Path(),

@@ -13,7 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from queue import Full, Queue
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from tfrec_cli.engines.base import Check
 
 Item = TypeVar("Item")
 Part = TypeVar("Part")
@@ -22,6 +25,31 @@ Result = TypeVar("Result")
 # Parts that may wait, encoded or not, for each item being read.
 QUEUED_PARTS = 3
 _END = object()
+
+
+class Threads:
+    """Runs tasks on `jobs` threads of this process (see `tfrec_cli.engines.base.Engine`)."""
+
+    def __init__(self, jobs: int) -> None:
+        self.remote = False
+        self.notices: list[str] = []
+        self._jobs = jobs
+
+    def map(
+        self,
+        function: Callable[[Item], Result],
+        tasks: Iterable[Item],
+        wanted: str | None = None,  # noqa: ARG002 (tasks here end with the run)
+    ) -> Iterator[Result]:
+        """As `Engine.map`, at most `2 * jobs` results ahead."""
+        return ordered_map(function, tasks, self._jobs)
+
+    def require(self, check: Check) -> None:
+        """Nothing: what the run sees, its threads see."""
+
+    def threads(self) -> tuple[int, int]:
+        """As `Engine.threads`."""
+        return self._jobs, self._jobs
 
 
 def ordered_map(

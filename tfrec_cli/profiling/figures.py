@@ -46,7 +46,8 @@ class Profile:
     """One run. seconds: from begin to end; cpu: processor time of the process. jobs: threads.
 
     peak: bytes of memory at most. target: bytes per second that DEST's file system took in a test,
-    None where it was not tested. began_at: seconds since 1970.
+    None where it was not tested. began_at: seconds since 1970. remote: whether `jobs` are threads
+    of a cluster's workers, whose processor time is that of their stages.
     """
 
     spans: tuple[Span, ...]
@@ -58,6 +59,7 @@ class Profile:
     jobs: int
     peak: int
     target: float | None = None
+    remote: bool = False
 
     @property
     def stages(self) -> tuple[StageFigures, ...]:
@@ -128,6 +130,8 @@ class Profile:
             move = "the rest is start-up and waiting, so larger inputs go faster"
         elif most.stage == "compress":
             move = "a lower level (--compression gzip:1) or --compressor isal is faster"
+        elif self.remote:
+            move = "all workers are in use, so only more of them would help"
         elif self.jobs < cores:
             move = f"there are {cores} processors: -j {cores} uses them all"
         else:

@@ -55,8 +55,9 @@ class Recorder:
             began=self._recording.began,
             began_at=self._recording.began_at,
             seconds=self._seconds,
-            cpu=self._cpu,
-            jobs=jobs,
+            cpu=self._cpu + self._recording.cpu,
+            jobs=self._recording.elsewhere or jobs,
+            remote=bool(self._recording.elsewhere),
             peak=_peak_memory(),
             target=None if target is None else write_rate(target),
         )

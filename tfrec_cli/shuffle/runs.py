@@ -8,6 +8,7 @@ where each batch lies, so that a merge reads its segment alone, by position.
 from __future__ import annotations
 
 import os
+import secrets
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -101,8 +102,9 @@ def write_run(path: str, segments: Iterable[pa.RecordBatch | None], key: pa.Data
     DatasetError where the file cannot be written.
     """
     offsets, ends = [], [0]
-    part = f"{path}.part"
-    with _spilling(path):
+    # A name of its own: on a cluster the same run may be written twice at the same moment.
+    part = f"{path}.{secrets.token_hex(8)}.part"
+    with _spilling(path, part):
         with pa.OSFile(part, "wb") as file, pa.ipc.new_stream(file, run_schema(key)) as stream:
             # The schema is written with the first batch, which is therefore an empty one.
             stream.write_batch(_empty(key))
@@ -133,12 +135,12 @@ def run_path(folder: str, number: str) -> str:
 
 
 @contextmanager
-def _spilling(path: str) -> Iterator[None]:
+def _spilling(path: str, part: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as error:
         with suppress(OSError):
-            os.unlink(f"{path}.part")
+            os.unlink(part)
         raise DatasetError(
             f"{os.path.dirname(path)}: sorted records cannot be kept there "
             f"({error.strerror or error}). Free some space, choose another folder by --temp-dir, "

@@ -1,0 +1,107 @@
+"""Dask schedulers and workers as processes of their own, on this machine alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from conftest import REPOSITORY
+
+SECONDS = 120.0
+
+
+class Cluster:
+    """One scheduler and its workers. folder: for their logs and scratch files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.scheduler: subprocess.Popen[bytes] | None = None
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.address = ""
+
+    def start(self, workers: int = 0, port: int = 0) -> None:
+        """Start the scheduler, then so many workers, and wait until all are there."""
+        file = self.folder / f"scheduler-{time.monotonic_ns()}.json"
+        options = ["--host", "127.0.0.1", "--port", str(port), "--no-dashboard"]
+        self.scheduler = self._process("dask_scheduler", *options, "--scheduler-file", str(file))
+        wait_for(file.exists)
+        wait_for(lambda: file.read_text().strip().endswith("}"))
+        self.address = json.loads(file.read_text())["address"]
+        for _ in range(workers):
+            self.join()
+        if workers:
+            self.wait(workers)
+
+    def join(
+        self, *options: str, environment: dict[str, str] | None = None, **given: Any
+    ) -> subprocess.Popen[bytes]:
+        """Start one more worker, without a nanny that would start it again."""
+        number = len(self.workers)
+        always = ["--no-nanny", "--nthreads", "1", "--no-dashboard", "--name", f"w{number}"]
+        scratch = ["--local-directory", str(self.folder / "scratch")]
+        worker = self._process(
+            "dask_worker", self.address, *always, *scratch, *options,
+            environment=environment, **given,
+        )  # fmt: skip
+        self.workers.append(worker)
+        return worker
+
+    def wait(self, workers: int) -> None:
+        """Until so many workers are there."""
+        from distributed import Client
+
+        with Client(self.address, set_as_default=False) as client:
+            client.wait_for_workers(workers, timeout=SECONDS)
+
+    def stop(self) -> None:
+        """Kill all processes that were started here."""
+        for process in [*self.workers, self.scheduler]:
+            if process is not None and process.poll() is None:
+                process.kill()
+                process.wait()
+
+    def _process(
+        self, module: str, *options: str, environment: dict[str, str] | None = None, **given: Any
+    ) -> subprocess.Popen[bytes]:
+        paths = [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]
+        settled = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        with open(self.folder / "log", "ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", f"distributed.cli.{module}", *options],
+                env=settled | (environment or {}), stdout=log, stderr=log, **given,
+            )  # fmt: skip
+
+
+@contextmanager
+def cluster(folder: Path, workers: int) -> Iterator[Cluster]:
+    """A cluster for the block."""
+    made = Cluster(folder)
+    try:
+        made.start(workers)
+        yield made
+    finally:
+        made.stop()
+
+
+def wait_for(holds: Callable[[], bool], seconds: float = SECONDS) -> None:
+    """Until something holds; fails where it does not in time."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """kill -9, and wait for the end."""
+    with suppress(ProcessLookupError):
+        os.kill(process.pid, signal.SIGKILL)
+    process.wait()

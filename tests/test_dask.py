@@ -1,0 +1,131 @@
+"""The Dask engine with a real scheduler and real workers: the same bytes, and errors that name."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import Cluster, cluster
+from conftest import EXAMPLES, REPOSITORY
+
+import tfrec_cli
+from tfrec_cli.engines import opening
+from tfrec_cli.engines.opening import open_engine
+from tfrec_cli.errors import CellError, EngineError, UsageError
+
+pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster of two workers, elsewhere in the file system."""
+    with cluster(tmp_path_factory.mktemp("cluster"), 2) as made:
+        yield made
+
+
+def table(tmp_path: Path, rows: int = 2000) -> str:
+    path = tmp_path / "t.csv"
+    path.write_text("n,text,c\n" + "".join(f"{n},{'w' * (n % 13)},{n % 4}\n" for n in range(rows)))
+    return str(path)
+
+
+def content(dest: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(dest.iterdir())}
+
+
+def tfrec(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tfrec_cli", *map(str, words)],
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)} | environment,
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"shards": 3}, {"shards": 3, "shuffle": True, "split": "a=0.7,b=0.3", "compression": "gzip"}],
+    ids=str,
+)
+def test_workers_write_what_threads_write(
+    tmp_path: Path, two: Cluster, options: dict[str, Any]
+) -> None:
+    source = table(tmp_path)
+    for engine in ("threads", "dask"):
+        where = {"scheduler": two.address} if engine == "dask" else {}
+        tfrec_cli.convert(source, tmp_path / engine / "d", engine=engine, **where, **options)  # type: ignore[arg-type]
+    assert content(tmp_path / "threads" / "d") == content(tmp_path / "dask" / "d")
+    assert [path.name for path in (tmp_path / "dask").iterdir()] == ["d"]
+
+
+def test_the_command_with_relative_paths_and_a_profile(tmp_path: Path, two: Cluster) -> None:
+    table(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "tfrec_cli", "convert", "t.csv", "out/d", "--engine", "dask",
+         "--scheduler", two.address, "--json", "--profile", "--shards", "2"],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    document = json.loads(done.stdout)
+    assert document["rows"]["written"] == 2000
+    stages = {stage["stage"]: stage for stage in document["profile"]["stages"]}
+    written = sum(shard["bytes"] for shard in document["splits"][0]["shards"])
+    assert stages["write"]["bytes"] == written
+    assert stages["encode"]["bytes"] >= written
+    assert document["profile"]["jobs"] == 2
+
+
+def test_errors_are_those_of_threads(tmp_path: Path, two: Cluster) -> None:
+    source = table(tmp_path)
+    with open(source, "a") as file:
+        file.write("wrong,t,1\n")
+    schema = {"features": {"n": "int64"}}
+    with pytest.raises(CellError, match=r"t.csv, line 2002, column n: .wrong. is not an int64"):
+        tfrec_cli.convert(
+            source, tmp_path / "d", schema=schema, engine="dask", scheduler=two.address
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_a_cluster_of_its_own(tmp_path: Path) -> None:
+    done = tfrec(
+        "convert", EXAMPLES / "penguins.csv", tmp_path / "d", "--engine", "dask", "-j", 2,
+        "--shards", 2,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    tfrec_cli.convert(str(EXAMPLES / "penguins.csv"), tmp_path / "threads" / "d", shards=2)
+    assert content(tmp_path / "d") == content(tmp_path / "threads" / "d")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "threads"]
+    assert done.stderr.startswith("note: ")
+
+
+def test_a_scheduler_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "CONNECT", 1.0)
+    with (
+        pytest.raises(EngineError, match=r"tcp://127\.0\.0\.1:1: no scheduler answers there"),
+        open_engine("dask", "tcp://127.0.0.1:1", 1),
+    ):
+        pass
+    for address in ("nonsense", "http://x:1", "tcp://"):
+        with pytest.raises((UsageError, EngineError), match=r"--scheduler \S+:"):
+            tfrec_cli.convert(table(tmp_path), tmp_path / "d", engine="dask", scheduler=address)
+    assert not (tmp_path / "d").exists()
+
+
+def test_a_scheduler_without_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "WORKER", 0.5)
+    with cluster(tmp_path, 0) as empty:
+        began = time.monotonic()
+        with (
+            pytest.raises(EngineError, match="no worker has joined it"),
+            open_engine("dask", empty.address, 1),
+        ):
+            pass
+        assert time.monotonic() - began < 60

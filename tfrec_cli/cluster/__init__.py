@@ -1,0 +1,1 @@
+"""A conversion on the workers of a cluster: its tasks, and the driver that hands them out."""

@@ -1,0 +1,152 @@
+"""Shards of records that are put in order: map tasks leave sorted runs, shard tasks merge them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from tfrec_cli.cluster.shared import Shared
+from tfrec_cli.cluster.spills import Counts, leave_index, opened, segment_counts
+from tfrec_cli.cluster.target import Lot, Target, Written, lot_writer
+from tfrec_cli.engines.calls import check_wanted
+from tfrec_cli.ordering import MapWork, cut_piece, make_run, merge_records
+from tfrec_cli.shuffle.merge import merge_segment
+from tfrec_cli.shuffle.runs import Room, run_path, write_run
+from tfrec_cli.shuffle.segments import Segments
+from tfrec_cli.sources.base import Fingerprint
+from tfrec_cli.stages import timed
+from tfrec_cli.tasks import Piece
+
+
+@dataclass(frozen=True, slots=True)
+class OrderWork:
+    """What the tasks share. key: the type of the keys."""
+
+    mapping: MapWork
+    target: Target
+    key: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class MapTask:
+    """Consecutive pieces, whose records make about one run."""
+
+    pieces: tuple[Piece, ...]
+
+    def __str__(self) -> str:
+        first, last = self.pieces[0], self.pieces[-1]
+        file = first.partition.file
+        return f"{file} and what follows (rows {first.start:,} to {last.start + last.rows:,})"
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """What a map task leaves: runs, by their paths, and the records of each segment in them."""
+
+    paths: tuple[str, ...]
+    counts: Counts
+    fingerprints: tuple[Fingerprint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MergeTask:
+    """Runs to be made one, called `name`."""
+
+    name: str
+    paths: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"the merge of {len(self.paths)} sorted runs from {self.paths[0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class OrderTask:
+    """A lot, the segments that its records are in, and how many records of those stand before it.
+
+    runs: the paths of all runs.
+    """
+
+    lot: Lot
+    segments: range
+    skip: int
+    runs: Shared
+
+    def __str__(self) -> str:
+        return str(self.lot)
+
+
+def map_rows(shared: Shared, task: MapTask) -> Mapped:
+    """Leave the records of some pieces as sorted runs.
+
+    Raises CellError for the first row at fault, DatasetError where a run cannot be written.
+    """
+    given: OrderWork = shared.load()
+    counts: Counts = np.zeros(given.mapping.segments.total, np.int64)
+    paths, prints = [], dict[str, Fingerprint]()
+    for piece in task.pieces:
+        for part in cut_piece(given.mapping, piece):
+            check_wanted()
+            receipt = make_run(given.mapping, Room(0), part)
+            leave_index(receipt.run)
+            paths.append(receipt.run.path)
+            counts += segment_counts(receipt.run)
+            prints.update((print.path, print) for print in receipt.fingerprints)
+    return Mapped(tuple(paths), counts, tuple(prints.values()))
+
+
+@timed("order", lambda _: 0)
+def merge_runs(shared: Shared, task: MergeTask) -> str:
+    """Merge sorted runs into one, and return its path."""
+    given: OrderWork = shared.load()
+    total = given.mapping.segments.total
+    runs = opened(task.paths, range(total), given.key)
+    path = run_path(given.mapping.folder, task.name)
+
+    def merged() -> Iterator[pa.RecordBatch | None]:
+        for segment in range(total):
+            check_wanted()
+            yield merge_segment(runs, segment)
+
+    leave_index(write_run(path, merged(), given.key))
+    return path
+
+
+def order_tasks(
+    lots: Sequence[Lot], segments: Segments, counts: Counts, runs: Shared
+) -> Iterator[OrderTask]:
+    """A task for each lot. counts: records of each segment, of all splits. runs: all paths."""
+    for lot in lots:
+        own = segments.of(lot.split)
+        if not lot.records:
+            yield OrderTask(lot, range(own.start, own.start), 0, runs)
+            continue
+        ends = np.cumsum(counts[own.start : own.stop])
+        first = int(np.searchsorted(ends, lot.skip, side="right"))
+        last = int(np.searchsorted(ends, lot.skip + lot.records, side="left"))
+        before = int(ends[first - 1]) if first else 0
+        inside = range(own.start + first, own.start + last + 1)
+        yield OrderTask(lot, inside, lot.skip - before, runs)
+
+
+def write_ordered(shared: Shared, task: OrderTask) -> Written:
+    """Write the shards of a task's lot from sorted runs.
+
+    Raises DatasetError where a run cannot be read or a shard cannot be written.
+    """
+    given: OrderWork = shared.load()
+    runs = opened(task.runs.load(), task.segments, given.key)
+    skip, left = task.skip, task.lot.records
+    with lot_writer(given.target, task.lot) as writer:
+        for segment in range(len(task.segments)):
+            check_wanted()
+            records = merge_records(runs, segment)
+            count = len(records.ends)
+            first = min(skip, count)
+            last = min(count, first + left)
+            skip, left = skip - first, left - (last - first)
+            writer.add(records, first, last)
+        split = writer.finish()
+    return Written(task.lot.split, split.shards)

@@ -1,0 +1,81 @@
+"""Sorted runs that workers leave for each other, each with its index in a file beside it.
+
+The index holds int64 numbers in the machine's order: for each segment the records up to its end,
+then the byte at which the first segment begins, and that at which each ends. A task reads the part
+of it that belongs to its segments, so that no index need travel.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tfrec_cli.dataset.failures import writing
+from tfrec_cli.errors import DatasetError
+from tfrec_cli.shuffle.runs import Run
+
+Counts = npt.NDArray[np.int64]
+_WIDTH = 8
+
+
+def leave_index(run: Run) -> None:
+    """Write the index of a run that lies in a file. Raises DatasetError where that fails."""
+    assert run.offsets is not None
+    path = _index(run.path)
+    draft = f"{path}.{uuid.uuid4().hex}"
+    with writing(path):
+        np.concatenate([run.ends, run.offsets]).tofile(draft)
+        os.replace(draft, path)
+
+
+def segment_counts(run: Run) -> Counts:
+    """The records of a run in each segment."""
+    return np.diff(run.ends, prepend=0)
+
+
+def opened(paths: Sequence[str], segments: range, key: pa.DataType) -> list[Run]:
+    """Those of the runs at `paths` that have records in `segments`, with these segments alone.
+
+    key: the type of their keys. Raises DatasetError where an index cannot be read.
+    """
+    runs = (_opened(path, segments, key) for path in paths)
+    return [run for run in runs if run.rows]
+
+
+def remove(path: str) -> None:
+    """Remove a run and its index, where they are there."""
+    for file in (path, _index(path)):
+        try:
+            os.unlink(file)
+        except OSError:
+            continue
+
+
+def _index(path: str) -> str:
+    return f"{path}.index"
+
+
+def _opened(path: str, segments: range, key: pa.DataType) -> Run:
+    try:
+        with open(_index(path), "rb", buffering=0) as file:
+            total = (os.fstat(file.fileno()).st_size // _WIDTH - 1) // 2
+            begin = max(0, segments.start - 1)
+            ends = _numbers(file.fileno(), begin, segments.stop)
+            offsets = _numbers(file.fileno(), total + segments.start, total + segments.stop + 1)
+    except OSError as error:
+        raise DatasetError(f"{path}: cannot be read ({error.strerror}). Run again.") from error
+    before = int(ends[0]) if segments.start else 0
+    ends = ends[segments.start - begin :] - before
+    return Run(ends=ends, offsets=offsets, path=path, key=key)
+
+
+def _numbers(file: int, first: int, last: int) -> Counts:
+    data = os.pread(file, (last - first) * _WIDTH, first * _WIDTH)
+    if len(data) < (last - first) * _WIDTH:
+        raise OSError(0, "it is cut short")
+    return np.frombuffer(data, np.int64)

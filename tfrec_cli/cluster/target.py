@@ -1,0 +1,107 @@
+"""Shards that a worker writes into the driver's stage: each is there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tfrec_cli.dataset.failures import writing
+from tfrec_cli.dataset.manifest import Shard
+from tfrec_cli.dataset.shards import ShardWriter
+from tfrec_cli.options import Compression
+from tfrec_cli.plan import SplitPlan
+from tfrec_cli.sources.base import Fingerprint
+from tfrec_cli.writing import SplitWriter
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where shards are written. data: their folder; work: one on the same file system for drafts.
+
+    shown: DEST, for messages. sync: have each on the disk before its receipt.
+    """
+
+    data: str
+    work: str
+    compression: Compression
+    shown: str
+    sync: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Lot:
+    """Consecutive shards of one split, which one task writes.
+
+    split: its number. names: of the shards. counts: their records. skip: records of the split
+    before them.
+    """
+
+    split: int
+    names: tuple[str, ...]
+    counts: tuple[int, ...]
+    skip: int
+
+    @property
+    def records(self) -> int:
+        """Of all its shards."""
+        return sum(self.counts)
+
+    def __str__(self) -> str:
+        more = f" … {self.names[-1]}" if len(self.names) > 1 else ""
+        return f"{self.names[0]}{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a task that writes shards leaves: them, their split's number, and the files that cells
+    named.
+    """
+
+    split: int
+    shards: tuple[Shard, ...]
+    fingerprints: tuple[Fingerprint, ...] = ()
+
+
+class DraftShard:
+    """A shard under a name of its own until it is closed, so that the same task may be at work
+    twice: the last to end leaves the same bytes as the first. As ShardWriter otherwise.
+    """
+
+    def __init__(self, target: Target, name: str) -> None:
+        self._name, self._path = name, os.path.join(target.data, name)
+        self._shown = f"{target.shown}: {name}"
+        self._draft = Path(target.work, f"draft-{uuid.uuid4().hex}")
+        self._writer = ShardWriter(
+            self._draft, target.compression, sync=target.sync, shown=self._shown
+        )
+
+    def write(self, data: Buffer, records: int) -> None:
+        """As `ShardWriter.write`."""
+        self._writer.write(data, records)
+
+    def close(self) -> Shard:
+        """Give the shard its name, and say what is in it."""
+        shard = self._writer.close()
+        with writing(self._shown):
+            os.replace(self._draft, self._path)
+        return replace(shard, name=self._name)
+
+    def abort(self) -> None:
+        """Give up; nothing is left."""
+        self._writer.abort()
+        with suppress(OSError):
+            os.unlink(self._draft)
+
+
+def lot_writer(target: Target, lot: Lot) -> SplitWriter:
+    """Writes the records of a lot, in order, into its shards."""
+    return SplitWriter(
+        SplitPlan("", (), lot.counts), (DraftShard(target, name) for name in lot.names)
+    )
