@@ -34,7 +34,7 @@ from tfrec_cli.sources.paths import (
 )
 from tfrec_cli.sources.spools import Spools
 from tfrec_cli.sources.streams import settle_streams
-from tfrec_cli.sources.walk import Walk, fingerprint, walk, walk_notices
+from tfrec_cli.sources.walk import Walk, files_below, fingerprint, walk, walk_notices
 
 # What an adapter needs to find its files.
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "counted",
     "display",
     "expand_inputs",
+    "files_below",
     "fingerprint",
     "has_suffix",
     "is_hidden",
@@ -126,7 +127,7 @@ def _folder_files(folder: str, suffixes: tuple[str, ...]) -> FileList:
 def _pattern_files(pattern: str, suffixes: tuple[str, ...]) -> FileList:
     plain, folders, hidden = _matching(pattern)
     wanted = [m for m in plain if has_suffix(m, suffixes)] or plain
-    below = [f.path for folder in folders for f in walk(folder).files]
+    below = [path for folder in folders for path in files_below(folder)]
     files = wanted + [path for path in below if has_suffix(path, suffixes)]
     if not files:
         passed = f" but hidden names ({some(hidden)})" if hidden else ""

@@ -25,11 +25,11 @@ from tfrec_cli.sources.base import Source
 from tfrec_cli.sources.files import (
     display,
     expand_inputs,
+    files_below,
     fingerprint,
     has_suffix,
     some,
     unreadable,
-    walk,
 )
 from tfrec_cli.sources.magic import PARQUET, compression_of
 from tfrec_cli.sources.spools import Spools
@@ -189,7 +189,7 @@ def _detect(inputs: Sequence[str]) -> str:
 
 def _detect_one(item: str) -> str:
     if os.path.isdir(item):
-        return _by_files(item, (file.path for file in walk(item).files))
+        return _by_files(item, files_below(item))
     if not os.path.lexists(item) and glob.has_magic(item):
         return _by_files(item, expand_inputs([item], _all_suffixes()).files)
     fingerprint(item)
