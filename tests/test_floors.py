@@ -20,8 +20,9 @@ FLOORS = [
     {"splitting", "shuffle"},
     {
         *("settlement", "arrangement", "scanning", "plan", "tasks", "placing", "ordering"),
-        *("engines", "cluster", "rejects", "receipts", "writing", "conversion"),
-        *("estimates", "profiling"),
+        *("engines", "cluster", "rejects", "receipts", "writing"),
+        *("provenance", "description", "preparation", "pipeline", "resumption", "shardlog"),
+        *("conversion", "estimates", "profiling"),
     },
     {"reading"},
     {"inspection", "statistics", "verification", "repair", "export", "loaders"},

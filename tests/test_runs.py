@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tfrec_cli
-from tfrec_cli.conversion import prepare
 from tfrec_cli.dataset.naming import parse_dest
 from tfrec_cli.errors import DatasetError
 from tfrec_cli.options import ConvertOptions
 from tfrec_cli.ordering import MapWork, cut_piece, make_run, plan_memory, plan_segments
+from tfrec_cli.preparation import prepare
 from tfrec_cli.progress import SILENT
 from tfrec_cli.shuffle.merge import RunStack, encoded, merge_segment, records_of
 from tfrec_cli.shuffle.runs import Room, Run, hold_run, run_path, run_schema, spill_run

@@ -58,6 +58,7 @@ def convert(
     max_errors: int | None = None,
     jobs: int | None = None,
     overwrite: bool = False,
+    resume: bool = False,
     temp_dir: str | os.PathLike[str] | None = None,
     shuffle: bool = False,
     seed: int | None = None,
@@ -88,6 +89,7 @@ def convert(
     jobs: threads; the output does not depend on it.
     engine: `dask` runs tasks on the cluster of the Dask `scheduler` (an address such as
     tcp://host:8786), or of `jobs` processes of its own; memory is then that of each worker.
+    resume: go on with a run onto dest that was killed; overwrite: replace a dataset.
     verify: read all that was written before it is put at dest; DamageError where it is not right.
     reporter: receives progress and notices (see `tfrec_cli.progress.Reporter`).
     The other arguments are those of the command (`tfrec convert --help`).
@@ -123,6 +125,7 @@ def convert(
         max_errors=max_errors,
         jobs=default_jobs() if jobs is None else jobs,
         overwrite=overwrite,
+        resume=resume,
         temp_dir=None if temp_dir is None else _path(temp_dir),
         shuffle=shuffle,
         seed=seed,

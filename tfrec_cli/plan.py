@@ -62,6 +62,12 @@ class Plan:
         """Records of all splits."""
         return sum(split.records for split in self.splits)
 
+    @property
+    def records_of_pieces(self) -> dict[int, int]:
+        """The records that each piece gives, by the number of its first row."""
+        starts = (piece.start for piece in self.pieces)
+        return dict(zip(starts, self.piece_records, strict=True))
+
 
 def make_plan(work: Work, checks: Checks, options: ConvertOptions) -> Plan:
     """Divide the records into splits and shards.

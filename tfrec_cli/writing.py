@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import accumulate
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,7 +13,10 @@ from tfrec_cli._kernel.model import Encoded
 from tfrec_cli.dataset.manifest import Shard, Split
 from tfrec_cli.errors import SourceError
 from tfrec_cli.plan import SplitPlan
-from tfrec_cli.tasks import EncodedBatch
+from tfrec_cli.receipts import Receipts
+from tfrec_cli.shardlog import Files, ShardLog
+from tfrec_cli.sources.base import Fingerprint
+from tfrec_cli.tasks import EncodedBatch, Piece
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -31,65 +36,98 @@ class Writer(Protocol):
 
 
 class SplitWriter:
-    """Writes the records of one split, in order, into its shards.
+    """Writes the records of one split, in order, into its shards; those that the log has as done
+    are passed over.
 
-    shards: their writers, each made when its turn comes. As a context manager it gives up the
-    shard it is writing on an error.
+    names: of the shards. make: their writer, made when its turn comes. As a context manager it
+    gives up the shard it is writing on an error.
     """
 
-    def __init__(self, plan: SplitPlan, shards: Iterable[Writer]) -> None:
-        self._plan = plan
-        self._planned, self._shards = iter(plan.shards), iter(shards)
+    def __init__(
+        self,
+        plan: SplitPlan,
+        names: Sequence[str],
+        make: Callable[[str], Writer],
+        log: ShardLog | None = None,
+    ) -> None:
+        log = log or ShardLog(Receipts(None))
+        self.done = tuple(log.done(name) is not None for name in names)
+        self._plan, self._make, self._log = plan, make, log
+        self._planned, self._names = iter(plan.shards), iter(names)
+        # None while the records of a shard that is done pass by.
         self._shard: Writer | None = None
-        self._left = 0
-        self._done: list[Shard] = []
+        self._left = self._position = 0
+        self._files: dict[str, Fingerprint] = {}
+        self._shards: list[Shard] = []
 
-    def add(self, records: Encoded, first: int = 0, last: int | None = None) -> None:
-        """Write the records `first` to `last` (all of them).
+    def seek(self, record: int) -> None:
+        """Pass over the records up to the one of this number, all in shards that are done."""
+        while skipped := record - self._position:
+            self._take(skipped)
+
+    def add(
+        self, records: Encoded, first: int = 0, last: int | None = None, files: Files = ()
+    ) -> None:
+        """Write the records `first` to `last` (all of them). files: those that their rows named.
 
         Raises SourceError where they are more than planned.
         """
         data, ends = memoryview(records.data), records.ends
         last = len(ends) if last is None else last
         begin = int(ends[first - 1]) if first else 0
+        # Also those of rows that became no record.
+        self._files.update((file.path, file) for file in files)
         while first < last:
-            shard = self._next()
-            count = min(self._left, last - first)
+            count = self._take(last - first)
             end = int(ends[first + count - 1])
-            shard.write(data[begin:end], count)
+            self._files.update((file.path, file) for file in files)
+            if self._shard is not None:
+                self._shard.write(data[begin:end], count)
             first, begin = first + count, end
-            self._left -= count
 
     def finish(self) -> Split:
         """Close the last shard; return what all of them hold.
 
         Raises SourceError where records are missing: the source has changed since the survey.
         """
-        if self._left:
+        if self._left and self._shard is not None:
             raise SourceError("the source has fewer rows than when it was surveyed. Run again.")
         self._close()
         for records in self._planned:
-            if records:
+            self._open()
+            if records and self._shard is not None:
                 raise SourceError("the source has fewer rows than when it was surveyed. Run again.")
-            self._shard = next(self._shards)
             self._close()
-        return split_of(self._plan, self._done)
+        return split_of(self._plan, self._shards)
 
-    def _next(self) -> Writer:
-        """The shard that takes the next record."""
+    def _take(self, most: int) -> int:
+        """The next records, up to `most`, all in the shard that is now open; returns how many."""
         while not self._left:
             self._close()
             left = next(self._planned, None)
             if left is None:
                 raise SourceError("the source has more rows than when it was surveyed. Run again.")
-            self._left, self._shard = left, next(self._shards)
-        assert self._shard is not None
-        return self._shard
+            self._open()
+            self._left = left
+        count = min(self._left, most)
+        self._left -= count
+        self._position += count
+        return count
+
+    def _open(self) -> None:
+        name = next(self._names)
+        done = self._log.done(name)
+        if done is not None:
+            self._shards.append(done)
+        self._shard = None if done is not None else self._make(name)
 
     def _close(self) -> None:
         if self._shard is not None:
-            self._done.append(self._shard.close())
-            self._shard = None
+            shard = self._shard.close()
+            self._shards.append(shard)
+            self._log.note(shard, self._files.values())
+            self._files = {}
+        self._shard = None
 
     def __enter__(self) -> SplitWriter:
         return self
@@ -112,11 +150,17 @@ def split_of(plan: SplitPlan, shards: Iterable[Shard]) -> Split:
     return Split(plan.name, tuple(shards), plan.asked, named, plan.classes.get(None))
 
 
-def write_split(writer: SplitWriter, batches: Iterable[Encoded]) -> Split:
-    """Write all records of one split; return what its shards hold."""
+Stretch = tuple[int, Iterable[EncodedBatch]]
+"""The number of a record, and batches from it on."""
+
+
+def write_split(writer: SplitWriter, stretches: Iterable[Stretch]) -> Split:
+    """Write the records of one split; return what its shards hold."""
     with writer:
-        for records in batches:
-            writer.add(records)
+        for first, batches in stretches:
+            writer.seek(first)
+            for batch in batches:
+                writer.add(batch.records, files=batch.fingerprints)
         return writer.finish()
 
 
@@ -127,6 +171,38 @@ def route(writers: Iterable[SplitWriter], batches: Iterable[EncodedBatch]) -> tu
         for batch in batches:
             first = 0
             for writer, count in zip(opened, batch.splits, strict=True):
-                writer.add(batch.records, first, first + count)
+                writer.add(batch.records, first, first + count, batch.fingerprints)
                 first += count
         return tuple(writer.finish() for writer in opened)
+
+
+def missing_pieces(
+    plan: SplitPlan, records: Mapping[int, int], done: Sequence[bool]
+) -> Iterator[tuple[int, tuple[Piece, ...]]]:
+    """The pieces with records of shards that are not done, neighbours together; for each such
+    stretch also the number of its first record.
+
+    records: of each piece, by its first row's number. done: of each shard.
+    """
+    if not any(done):
+        yield 0, plan.pieces
+        return
+    stretch: list[Piece] = []
+    ends = list(accumulate(plan.shards))
+    begin = start = 0
+    for piece in plan.pieces:
+        count = records[piece.start]
+        if count and not all(done[_shards_of(ends, start, start + count)]):
+            begin = begin if stretch else start
+            stretch.append(piece)
+        elif stretch:
+            yield begin, tuple(stretch)
+            stretch = []
+        start += count
+    if stretch:
+        yield begin, tuple(stretch)
+
+
+def _shards_of(ends: Sequence[int], first: int, last: int) -> slice:
+    """The shards of the records `first` to `last`, `last` excluded. ends: of all shards."""
+    return slice(bisect_right(ends, first), bisect_left(ends, last) + 1)

@@ -87,6 +87,10 @@ SHOWN_FEATURES = 20
 )  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace a dataset that tfrec wrote, as a whole.")
 @click.option(
+    "--resume", is_flag=True,
+    help="Go on with a run onto DEST that was killed: what it finished is not done again.",
+)  # fmt: skip
+@click.option(
     "--temp-dir", metavar="DIR", type=click.Path(),
     help="Where streams, and records to be ordered, are kept meanwhile. Default: the system's, and "
     "beside DEST.",

@@ -35,15 +35,15 @@ from tfrec_cli.cluster.shared import Shared, share
 from tfrec_cli.cluster.spills import Counts, remove
 from tfrec_cli.cluster.target import Target, Written
 from tfrec_cli.dataset.failures import writing
-from tfrec_cli.dataset.manifest import Shard, Split
+from tfrec_cli.dataset.manifest import Split
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.dataset.staging import Stage
 from tfrec_cli.engines.base import Engine
 from tfrec_cli.options import ConvertOptions
 from tfrec_cli.ordering import MapWork, check_space, ordered_bytes, plan_segments, spill_folder
-from tfrec_cli.plan import Plan
+from tfrec_cli.plan import Plan, SplitPlan
 from tfrec_cli.progress import Reporter
-from tfrec_cli.sources.base import Fingerprint
+from tfrec_cli.shardlog import ShardLog
 from tfrec_cli.tasks import Work
 from tfrec_cli.writing import split_of
 
@@ -53,7 +53,7 @@ Receipt = TypeVar("Receipt")
 
 @dataclass(frozen=True, slots=True)
 class ClusterRun:
-    """What is to be done, and where. loaded: takes the files that cells named, by path."""
+    """What is to be done, and where. log: which shards are done."""
 
     engine: Engine
     options: ConvertOptions
@@ -61,7 +61,7 @@ class ClusterRun:
     work: Work
     plan: Plan
     reporter: Reporter
-    loaded: dict[str, Fingerprint]
+    log: ShardLog
 
 
 def write_on_cluster(run: ClusterRun, stage: Stage) -> tuple[Split, ...]:
@@ -71,6 +71,8 @@ def write_on_cluster(run: ClusterRun, stage: Stage) -> tuple[Split, ...]:
     """
     require_folder(run.engine, stage.work, "where DEST is written")
     driver = _Driver(run, stage)
+    if not driver.lots:
+        return driver.splits()
     if run.work.order is None and run.work.splitter is None:
         return driver.by_rows()
     with spill_folder(run.options, stage.work) as folder:
@@ -88,10 +90,10 @@ class _Driver:
         self._run, self._work = run, os.fspath(stage.work)
         size = ordered_bytes(run.plan)
         self._layout = lay_out(run.plan, run.options.memory, run.engine.threads(), size)
-        self._lots = list(cut_lots(run.plan, run.dest, self._layout))
+        lots = cut_lots(run.plan, run.dest, self._layout)
+        self.lots = [part for lot in lots for part in lot.missing(run.log)]
         data = os.fspath(stage.path(""))
         self._target = Target(data, self._work, run.dest.compression, run.dest.text)
-        self._shards: dict[int, list[Shard]] = {lot.split: [] for lot in self._lots}
         self._wanted = os.path.join(self._work, "wanted")
         with writing(self._work), open(self._wanted, "xb"):
             pass
@@ -99,13 +101,11 @@ class _Driver:
     def by_rows(self) -> tuple[Split, ...]:
         """Records in the order of the source, straight from it."""
         plan = self._run.plan
-        starts = (piece.start for piece in plan.pieces)
-        records = dict(zip(starts, plan.piece_records, strict=True))
         shared = share(self._work, RowsWork(self._run.work, self._target))
-        tasks = rows_tasks(self._lots, plan.splits, records)
+        tasks = rows_tasks(self.lots, plan.splits, plan.records_of_pieces)
         self._run.reporter.stage("convert", plan.records)
         self._each(write_rows, shared, tasks, self._take_shards)
-        return self._splits()
+        return self.splits()
 
     def in_order(self, folder: str) -> tuple[Split, ...]:
         """Records in another order, by sorted runs in `folder`."""
@@ -125,9 +125,9 @@ class _Driver:
         self._merge(shared, runs)
         reporter.stage("convert", plan.records)
         listed = share(self._work, tuple(runs.paths))
-        tasks = order_tasks(self._lots, segments, runs.counts, listed)
+        tasks = order_tasks(self.lots, segments, runs.counts, listed)
         self._each(write_ordered, shared, tasks, self._take_shards)
-        return self._splits()
+        return self.splits()
 
     def _merge(self, shared: Shared, runs: _Runs) -> None:
         """Make the runs so few that shards can read them."""
@@ -158,14 +158,17 @@ class _Driver:
                 take(receipt)
 
     def _take_shards(self, written: Written) -> None:
-        self._shards[written.split] += written.shards
-        self._run.loaded.update((print.path, print) for print in written.fingerprints)
         for shard in written.shards:
+            self._run.log.note(shard, written.fingerprints)
             self._run.reporter.advance(shard.records, shard.bytes)
 
-    def _splits(self) -> tuple[Split, ...]:
-        plans = enumerate(self._run.plan.splits)
-        return tuple(split_of(plan, self._shards[number]) for number, plan in plans)
+    def splits(self) -> tuple[Split, ...]:
+        """What all shards hold, once they are done."""
+        return tuple(self._split(plan) for plan in self._run.plan.splits)
+
+    def _split(self, plan: SplitPlan) -> Split:
+        found = map(self._run.log.done, self._run.dest.shards(plan.name, len(plan.shards)))
+        return split_of(plan, (shard for shard in found if shard is not None))
 
 
 @dataclass(slots=True)
@@ -180,5 +183,5 @@ class _Runs:
         """Take what a map task left."""
         self.counts += mapped.counts
         self.paths += mapped.paths
-        self.run.loaded.update((print.path, print) for print in mapped.fingerprints)
+        self.run.log.loaded.update((print.path, print) for print in mapped.fingerprints)
         self.run.reporter.advance(int(mapped.counts.sum()), 0)

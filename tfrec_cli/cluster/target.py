@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +17,7 @@ from tfrec_cli.dataset.manifest import Shard
 from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.options import Compression
 from tfrec_cli.plan import SplitPlan
+from tfrec_cli.shardlog import ShardLog
 from tfrec_cli.sources.base import Fingerprint
 from tfrec_cli.writing import SplitWriter
 
@@ -52,6 +56,17 @@ class Lot:
     def records(self) -> int:
         """Of all its shards."""
         return sum(self.counts)
+
+    def missing(self, log: ShardLog) -> Iterator[Lot]:
+        """The parts of it whose shards are not done."""
+        done = [log.done(name) is not None for name in self.names]
+        first = 0
+        for is_done, group in groupby(done):
+            last = first + len(list(group))
+            if not is_done:
+                skip = self.skip + sum(self.counts[:first])
+                yield Lot(self.split, self.names[first:last], self.counts[first:last], skip)
+            first = last
 
     def __str__(self) -> str:
         more = f" … {self.names[-1]}" if len(self.names) > 1 else ""
@@ -102,6 +117,4 @@ class DraftShard:
 
 def lot_writer(target: Target, lot: Lot) -> SplitWriter:
     """Writes the records of a lot, in order, into its shards."""
-    return SplitWriter(
-        SplitPlan("", (), lot.counts), (DraftShard(target, name) for name in lot.names)
-    )
+    return SplitWriter(SplitPlan("", (), lot.counts), lot.names, partial(DraftShard, target))

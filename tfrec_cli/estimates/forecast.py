@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from tfrec_cli.conversion import Run, choose_dest, prepare
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.dataset.occupant import check_dest
 from tfrec_cli.errors import CellError, DatasetError
@@ -24,6 +23,7 @@ from tfrec_cli.estimates.footprint import Footprint, Saving, footprint, savings
 from tfrec_cli.estimates.sample import Sample, take_sample
 from tfrec_cli.options import Compression, ConvertOptions
 from tfrec_cli.plan import SplitPlan
+from tfrec_cli.preparation import Run, choose_dest, paths_of, prepare
 from tfrec_cli.progress import SILENT, Reporter
 from tfrec_cli.settlement import explain_unknown_label
 
@@ -202,8 +202,7 @@ def _problem(dest: Dest, run: Run) -> str | None:
     """What `convert` would say of DEST as it is."""
     if dest.kind == "stdout":
         return None
-    paths = [item for item in run.options.sources if isinstance(item, str) and item != "-"]
-    sources = [*paths, *(print.path for print in run.settled.survey.fingerprints)]
+    sources = [*paths_of(run.options), *(print.path for print in run.settled.survey.fingerprints)]
     try:
         check_dest(dest, run.options.overwrite, sources)
     except DatasetError as error:

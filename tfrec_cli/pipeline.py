@@ -1,0 +1,105 @@
+"""Writing with threads: records are read, encoded and cut into one shard after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from tfrec_cli._kernel.model import Encoded
+from tfrec_cli.dataset.manifest import Split
+from tfrec_cli.dataset.shards import ShardWriter
+from tfrec_cli.engines.threads import ordered_flat_map
+from tfrec_cli.ordering import Ordered, check_space, spill_folder
+from tfrec_cli.placing import route_batch
+from tfrec_cli.preparation import Run
+from tfrec_cli.shardlog import ShardLog
+from tfrec_cli.sources.base import SourceBatch
+from tfrec_cli.tasks import EncodedBatch, Piece, encode_batch, read_piece
+from tfrec_cli.writing import SplitWriter, Stretch, missing_pieces, route, write_split
+
+
+def write_splits(
+    run: Run, writer: Callable[..., ShardWriter], scratch: Path | None, log: ShardLog
+) -> tuple[Split, ...]:
+    """Write all splits.
+
+    writer: makes that of a shard. scratch: a folder on DEST's disk. log: which shards are done.
+    """
+    with ThreadPoolExecutor(run.options.jobs, thread_name_prefix="tfrec-compress") as pool:
+        executor = pool if run.options.jobs > 1 else None
+
+        def make(name: str) -> ShardWriter:
+            return writer(name, run.dest.compression, executor)
+
+        writers = []
+        for split in run.plan.splits:
+            names = run.dest.shards(split.name, len(split.shards))
+            writers.append(SplitWriter(split, names, make, log))
+        if all(done for writer in writers for done in writer.done):
+            return tuple(writer.finish() for writer in writers)
+        if run.work.order is not None:
+            return _write_ordered(run, scratch, writers, log)
+        run.reporter.stage("convert", run.plan.records)
+        if run.work.splitter is not None:
+            encode = partial(route_batch, run.work)
+            return route(writers, _batches(run, run.plan.pieces, encode, log))
+        records = run.plan.records_of_pieces
+        return tuple(
+            write_split(writer, _stretches(run, missing_pieces(split, records, writer.done), log))
+            for writer, split in zip(writers, run.plan.splits, strict=True)
+        )
+
+
+def _write_ordered(
+    run: Run, scratch: Path | None, writers: list[SplitWriter], log: ShardLog
+) -> tuple[Split, ...]:
+    """Write splits whose records are shuffled or sorted."""
+    with spill_folder(run.options, scratch) as folder:
+        ordered = Ordered(run.work, run.plan, run.options, folder)
+        if ordered.spills:
+            plain = run.dest.compression.kind == "none"
+            check_space(run.options, folder, scratch if plain else None, run.plan)
+        run.reporter.stage(run.work.order.kind if run.work.order else "", run.plan.records)
+        log.loaded.update(ordered.map(run.reporter))
+        run.reporter.stage("convert", run.plan.records)
+        return tuple(
+            write_split(writer, [(0, _reported(run, ordered.split(number), log))])
+            for number, writer in enumerate(writers)
+        )
+
+
+def _reported(run: Run, batches: Iterator[Encoded], log: ShardLog) -> Iterator[EncodedBatch]:
+    files = tuple(log.loaded.values())
+    for records in batches:
+        rows = len(records.ends)
+        run.reporter.advance(rows, memoryview(records.data).nbytes)
+        # Any shard may hold rows that name any file; whoever has the first batch keeps them all.
+        yield EncodedBatch(records, rows, files)
+        files = ()
+
+
+def _stretches(
+    run: Run,
+    stretches: Iterable[tuple[int, tuple[Piece, ...]]],
+    log: ShardLog,
+) -> Iterator[Stretch]:
+    encode = partial(encode_batch, run.work)
+    for first, pieces in stretches:
+        yield first, _batches(run, pieces, encode, log)
+
+
+def _batches(
+    run: Run,
+    pieces: tuple[Piece, ...],
+    encode: Callable[[SourceBatch], EncodedBatch],
+    log: ShardLog,
+) -> Iterator[EncodedBatch]:
+    """The encoded batches of some pieces, in order."""
+    read = partial(read_piece, run.work)
+    for batch in ordered_flat_map(read, encode, pieces, run.options.jobs):
+        log.loaded.update((print.path, print) for print in batch.fingerprints)
+        ends = batch.records.ends
+        run.reporter.advance(len(ends), int(ends[-1]) if len(ends) else 0)
+        yield batch

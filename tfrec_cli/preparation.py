@@ -1,0 +1,156 @@
+"""All that is settled of a run before the first byte is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tfrec_cli.arrangement import arrange
+from tfrec_cli.dataset.manifest import Manifest
+from tfrec_cli.dataset.naming import Dest, parse_dest
+from tfrec_cli.description import described
+from tfrec_cli.engines.base import Engine
+from tfrec_cli.engines.threads import Threads
+from tfrec_cli.errors import UsageError, counted
+from tfrec_cli.options import Compression, ConvertOptions
+from tfrec_cli.plan import Plan, make_plan
+from tfrec_cli.progress import Reporter
+from tfrec_cli.records.compressors import compressor
+from tfrec_cli.rejects import check_rejects, write_rejects
+from tfrec_cli.resumption import Interrupted
+from tfrec_cli.scanning import check_rows
+from tfrec_cli.settlement import Settled, settle
+from tfrec_cli.splitting.asked import check_combinations, parse_splits
+from tfrec_cli.tasks import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run, settled and planned. resumes: the killed run that it goes on with."""
+
+    options: ConvertOptions
+    dest: Dest
+    settled: Settled
+    work: Work
+    plan: Plan
+    reporter: Reporter
+    engine: Engine
+    resumes: Interrupted | None = None
+
+    @property
+    def planned(self) -> Manifest:
+        """The manifest before anything is written."""
+        return described(self.dest, self.settled, self.plan, self.options)
+
+    @property
+    def overwrite(self) -> bool:
+        """Whether a finished dataset may be replaced."""
+        return self.options.overwrite or (self.resumes is not None and self.resumes.overwrite)
+
+    @property
+    def shards(self) -> list[str]:
+        """The names of all shards, split by split."""
+        return [n for s in self.plan.splits for n in self.dest.shards(s.name, len(s.shards))]
+
+
+def prepare(
+    dest: Dest, options: ConvertOptions, reporter: Reporter, engine: Engine | None = None
+) -> Run:
+    """All that is settled before the first byte is written. Writes nothing but the rejects.
+
+    engine: where tasks will run; None is threads.
+    """
+    options = _checked(options, dest)
+    engine = engine or Threads(options.jobs)
+    reporter.stage("survey", None)
+    settled = settle(options)
+    if engine.remote:
+        from tfrec_cli.cluster.probes import require_files
+
+        require_files(engine, settled.survey.fingerprints)
+    arrangement = arrange(options, settled.survey, settled.features)
+    columns = tuple(dict.fromkeys((*settled.columns, *arrangement.columns)))
+    work = Work(
+        settled.source, settled.features, columns, options.on_error,
+        arrangement.splitter, arrangement.order,
+    )  # fmt: skip
+    checks = check_rows(work, settled.survey, options, reporter, arrangement)
+    if options.rejects is not None:
+        write_rejects(options.rejects, checks.rejects, _read_files(options, settled))
+    work = replace(work, splitter=checks.splitter)
+    plan = make_plan(work, checks, options)
+    run = Run(options, dest, settled, work, plan, reporter, engine)
+    if dest.kind != "folder":
+        _refuse_splits(run)
+    return run
+
+
+def choose_dest(options: ConvertOptions) -> Dest:
+    """DEST with the compression that its suffix and the options agree on, by an installed
+    compressor.
+    """
+    dest = parse_dest(options.dest, options.compression, options.name, options.sources)
+    if options.compression is None:
+        chosen = Compression.made(dest.compression.kind, compressor=options.compressor)
+        dest = replace(dest, compression=chosen)
+    compressor(dest.compression.compressor)
+    return dest
+
+
+def _checked(options: ConvertOptions, dest: Dest) -> ConvertOptions:
+    """The options with what DEST implies. Raises UsageError where two exclude each other."""
+    asked = parse_splits(options.split)
+    check_combinations(options, asked)
+    for name in ("rejects", "max_errors"):
+        if getattr(options, name) is not None and options.on_error != "skip":
+            flag = name.replace("_", "-")
+            raise UsageError(f"--{flag} needs --on-error skip: without it no row is left out.")
+    if options.rejects is not None:
+        check_rejects(options.rejects, dest, paths_of(options))
+    if dest.kind == "stdout" and options.engine != "threads":
+        raise UsageError(
+            f"--engine {options.engine}: DEST is - and workers cannot write there. Give a folder, "
+            "or a file, that all of them see."
+        )
+    if dest.kind == "folder":
+        return options
+    one = options.shards if options.shard_size is None else options.shard_size
+    if one not in (None, 1):
+        flag = "--shards" if options.shard_size is None else "--shard-size"
+        raise UsageError(f"{flag} {one}: DEST {dest.text} is one file. Give a folder as DEST.")
+    if asked.fractions[1:]:
+        raise UsageError(
+            f"--split {options.split}: DEST {dest.text} is one file. Give a folder as DEST."
+        )
+    return replace(options, shards=1)
+
+
+def paths_of(options: ConvertOptions) -> list[str]:
+    """The SOURCEs that are paths, patterns or addresses."""
+    return [item for item in options.sources if isinstance(item, str) and item != "-"]
+
+
+def _read_files(options: ConvertOptions, settled: Settled) -> list[str]:
+    """The files that a run reads, as far as they are known before it begins."""
+    prints = (*settled.survey.fingerprints, *settled.fingerprints)
+    schema = [options.schema] if isinstance(options.schema, str) else []
+    return [*paths_of(options), *(print.path for print in prints), *schema]
+
+
+def _refuse_splits(run: Run) -> None:
+    if len(run.plan.splits) > 1:
+        names = ", ".join(split.name for split in run.plan.splits)
+        raise UsageError(f"{run.dest.text} is one file, but the source has splits ({names}). "
+                         "Give a folder as DEST.")  # fmt: skip
+
+
+def tell(run: Run) -> None:
+    """Tell what was detected and decided."""
+    for notice in (*run.settled.survey.notices, *run.settled.notes):
+        run.reporter.notice(notice)
+    for split in run.plan.splits:
+        if split.records < len(split.shards):
+            empty = len(split.shards) - split.records
+            run.reporter.notice(
+                f"split {split.name}: {len(split.shards)} shards for {split.records} records, "
+                f"so {counted(empty, 'shard')} {'is' if empty == 1 else 'are'} empty"
+            )

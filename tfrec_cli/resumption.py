@@ -1,0 +1,108 @@
+"""Going on with a run that was killed: what it was, and whether this one is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tfrec_cli.dataset.leftovers import RECEIPTS
+from tfrec_cli.dataset.manifest import Manifest, SourceFile
+from tfrec_cli.errors import DamageError, DatasetError, counted, shorten
+from tfrec_cli.provenance import difference
+from tfrec_cli.receipts import Receipts
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """A run that was killed.
+
+    stage: its staging folder. planned: the manifest as it was before anything was written. schema:
+    the text of the schema. overwrite: whether it was to replace a dataset. done: how many of its
+    shards have a receipt.
+    """
+
+    stage: Path
+    planned: Manifest
+    schema: str
+    overwrite: bool
+    done: int
+
+
+def run_record(planned: Manifest, schema: str, overwrite: bool) -> dict[str, Any]:
+    """What a run notes of itself before its first receipt."""
+    return {"manifest": planned.to_json(), "schema": schema, "overwrite": overwrite}
+
+
+def read_interrupted(stage: Path) -> Interrupted | None:
+    """The run that left this staging folder; None where it does not say what it was."""
+    receipts = Receipts(stage / RECEIPTS)
+    record = receipts.run()
+    try:
+        assert record is not None
+        planned = Manifest.from_json(record["manifest"])
+        schema, overwrite = str(record["schema"]), bool(record["overwrite"])
+    except (AssertionError, DamageError, KeyError):
+        return None
+    numbers = range(len(planned.shards))
+    done = sum(receipts.done(shard_task(number)) is not None for number in numbers)
+    return Interrupted(stage, planned, schema, overwrite, done)
+
+
+def shard_task(number: int) -> str:
+    """What the receipt of a shard is called. number: among all shards of the plan."""
+    return f"shard-{number:05d}"
+
+
+def refuse_plain(dest: str, before: Interrupted) -> None:
+    """Raise DatasetError that says how to go on where a run onto `dest` was interrupted."""
+    total = counted(len(before.planned.shards), "shard")
+    raise DatasetError(
+        f"{dest}: a run was interrupted when {before.done:,} of {total} were done. Use --resume to "
+        "go on with it, or --overwrite to start over."
+    )
+
+
+def refuse_other(dest: str, before: Interrupted, planned: Manifest, schema: str) -> None:
+    """Raise DatasetError where the run that was interrupted was another than this one.
+
+    planned, schema: of this run.
+    """
+    found = difference(before.planned, planned) or _other_files(before.planned, planned)
+    if not found and (before.schema, _shape(before.planned)) != (schema, _shape(planned)):
+        found = "the schema or the plan was another"
+    if found:
+        raise DatasetError(
+            f"{dest}: the run that was interrupted cannot be resumed: {found}. Give the same "
+            "sources and options again, or use --overwrite to start over."
+        )
+
+
+def _shape(planned: Manifest) -> Any:
+    return [(s.name, [(shard.name, shard.records) for shard in s.shards]) for s in planned.splits]
+
+
+def _other_files(before: Manifest, now: Manifest) -> str:
+    """What differs among the files that the survey found."""
+    old, new = _by_path(before.sources), _by_path(now.sources)
+    for path in old:
+        if path not in new:
+            return f"{shorten(path)} was read, now it is not"
+    for path, file in new.items():
+        if path not in old:
+            return f"{shorten(path)} was not read, now it is"
+        if not _is_same(old[path], file):
+            return f"{shorten(path)} has changed"
+    return ""
+
+
+def _by_path(files: Iterable[SourceFile]) -> Mapping[str, SourceFile]:
+    return {file.path: file for file in files}
+
+
+def _is_same(old: SourceFile, new: SourceFile) -> bool:
+    """By content where that is known of both, else by size and time."""
+    if old.crc32c is not None and new.crc32c is not None:
+        return (old.size, old.crc32c) == (new.size, new.crc32c)
+    return (old.size, old.mtime_ns) == (new.size, new.mtime_ns)

@@ -1,0 +1,100 @@
+"""Which shards of a run are done: those that a killed run left, and those that get done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tfrec_cli.checksums import is_file
+from tfrec_cli.dataset.manifest import Shard
+from tfrec_cli.engines.threads import ordered_map
+from tfrec_cli.errors import SourceError
+from tfrec_cli.receipts import Receipts
+from tfrec_cli.resumption import shard_task
+from tfrec_cli.sources.base import Fingerprint
+from tfrec_cli.sources.files import fingerprint
+
+Files = Iterable[Fingerprint]
+
+
+class ShardLog:
+    """The shards of a run, and the files that the cells of their rows named.
+
+    receipts: where those of shards that are done are left. loaded: by path, the files that were
+    read for the shards that are done, whichever run did them.
+    """
+
+    def __init__(self, receipts: Receipts, names: Sequence[str] = ()) -> None:
+        """names: of all shards, in the order of the plan."""
+        self._receipts = receipts
+        self._tasks = {name: shard_task(number) for number, name in enumerate(names)}
+        self._done: dict[str, Shard] = {}
+        self.loaded: dict[str, Fingerprint] = {}
+
+    def find(self, path: Callable[[str], Path], jobs: int) -> int:
+        """Find the shards that an earlier run has left done; returns how many.
+
+        One counts if its file is, byte for byte, what its receipt says, and if the files that its
+        cells named are unchanged. path: where the file of a shard is.
+        """
+        left = [(name, self._receipts.done(task)) for name, task in self._tasks.items()]
+        known = [(name, receipt) for name, receipt in left if receipt is not None]
+        found = ordered_map(partial(_found, path), known, jobs)
+        for (name, receipt), shard in zip(known, found, strict=True):
+            if shard is not None:
+                self._done[name] = shard
+                self._load(fingerprints(receipt["files"]))
+        return len(self._done)
+
+    def done(self, name: str) -> Shard | None:
+        """What the shard `name` holds, where it is done."""
+        return self._done.get(name)
+
+    def note(self, shard: Shard, files: Files) -> None:
+        """A shard is done, its file closed and synced. files: those that its cells named."""
+        files = tuple(files)
+        self._done[shard.name] = shard
+        self._load(files)
+        if shard.name in self._tasks:
+            self._receipts.leave(self._tasks[shard.name], shard_receipt(shard, files))
+
+    def _load(self, files: Files) -> None:
+        self.loaded.update((file.path, file) for file in files)
+
+
+def shard_receipt(shard: Shard, files: Files) -> dict[str, Any]:
+    """The receipt of a shard: its entry in the manifest, and the files that its cells named."""
+    entry = {"name": shard.name, "records": shard.records, "bytes": shard.bytes}
+    return entry | {"crc32c": shard.crc32c, "files": file_entries(files)}
+
+
+def file_entries(files: Files) -> list[list[Any]]:
+    """Fingerprints as JSON knows them: path, size, mtime, CRC32C."""
+    return [[file.path, file.size, file.mtime_ns, file.crc32c] for file in files]
+
+
+def fingerprints(entries: Iterable[Sequence[Any]]) -> tuple[Fingerprint, ...]:
+    """What `file_entries` made of them."""
+    return tuple(Fingerprint(*entry) for entry in entries)
+
+
+def are_unchanged(files: Files) -> bool:
+    """Whether the files are there with the size and time that they had."""
+    try:
+        now = [(file, fingerprint(file.path)) for file in files]
+    except SourceError:
+        return False
+    return all((a.size, a.mtime_ns) == (b.size, b.mtime_ns) for a, b in now)
+
+
+def _found(path: Callable[[str], Path], known: tuple[str, Mapping[str, Any]]) -> Shard | None:
+    name, receipt = known
+    try:
+        shard = Shard(*(receipt[key] for key in ("name", "records", "bytes", "crc32c")))
+        files = fingerprints(receipt["files"])
+    except (KeyError, TypeError):
+        return None
+    same = shard.name == name and is_file(path(name), shard.bytes, shard.crc32c)
+    return shard if same and are_unchanged(files) else None
