@@ -185,7 +185,7 @@ def _high_water(pid: int) -> float | None:
 
 def _clear(out: Path) -> None:
     out.unlink(missing_ok=True)
-    shutil.rmtree(out.with_name(".out.tfrec"), ignore_errors=True)
+    shutil.rmtree(out.with_name(".out-tfrecord.tfrec.d"), ignore_errors=True)
 
 
 def _table(
