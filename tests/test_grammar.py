@@ -311,6 +311,7 @@ def test_kinds(column, kind, nulls):
     ("column", "why"),
     [
         (["1", "five", "3"], 'b.csv line 2 holds "five"'),
+        (["a7", "12", "b9"], ""),
         (["five", "1"], 'b.csv line 2 holds "five"'),
         (["1", "2.5"], 'b.csv line 2 holds "2.5"'),
         (["10115", "01067"], 'b.csv line 2 holds "01067", whose leading zeros a number would lose'),

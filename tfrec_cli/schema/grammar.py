@@ -144,7 +144,9 @@ class KindFacts:
         if text is None:
             return self._first(Meaning.BOOLEAN)
         looks_so = re.fullmatch(reading.FLOAT_PATTERN, text.text.strip(" \t"))
-        return text if numbers or looks_so or self._count(Meaning.BOOLEAN) else None
+        # Among more texts than numbers, such as codes of letters and digits, text is no surprise.
+        surprises = 0 < self._count(Meaning.TEXT) <= numbers + self._count(Meaning.BOOLEAN)
+        return text if surprises or looks_so else None
 
     def why(self, place: str) -> str:
         """Why the kind is what it is, where that is not obvious: one clause, else empty.
