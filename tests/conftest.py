@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
@@ -58,6 +59,18 @@ def body_or_skip(name: str) -> Any:
         if os.environ.get("TFREC_EXPECT_NATIVE"):
             raise
         pytest.skip("the native kernel was not built here")
+
+
+def package_or_skip(name: str) -> Any:
+    """A package of the extra `interop`; skips the test where it is not installed, unless the
+    environment says by TFREC_EXPECT_INTEROP that it must be.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        if os.environ.get("TFREC_EXPECT_INTEROP"):
+            raise
+        pytest.skip(f"the package {name} is not installed here")
 
 
 def shard_paths(dest: str | Path) -> list[str]:

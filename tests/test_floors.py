@@ -25,7 +25,7 @@ FLOORS = [
         *("conversion", "estimates", "profiling"),
     },
     {"reading"},
-    {"inspection", "statistics", "verification", "repair", "export", "loaders"},
+    {"inspection", "statistics", "verification", "repair", "indexing", "export", "loaders"},
     {"cli", "__main__", "__init__"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

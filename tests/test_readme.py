@@ -125,7 +125,7 @@ def test_options_exist() -> None:
     """Every option that the README's text names is one of the command line's."""
     helps = "".join(
         run(f"tfrec {c} --help", REPOSITORY).stdout
-        for c in ("", "convert", "plan", "schema", "verify", "repair", "loader", "sources")
+        for c in ("", "convert", "plan", "schema", "verify", "repair", "index", "loader", "sources")
     )
     named = set(
         re.findall(r"(?<![\w-])--[a-z][a-z-]+", re.sub(r"```sh.*?```", "", README, flags=re.DOTALL))

@@ -72,6 +72,7 @@ def convert(
     memory: int | str | None = None,
     engine: Literal["threads", "dask"] = "threads",
     scheduler: str | None = None,
+    index: str | None = None,
     verify: bool = False,
     reporter: Reporter | None = None,
 ) -> Manifest:
@@ -90,6 +91,7 @@ def convert(
     engine: `dask` runs tasks on the cluster of the Dask `scheduler` (an address such as
     tcp://host:8786), or of `jobs` processes of its own; memory is then that of each worker.
     resume: go on with a run onto dest that was killed; overwrite: replace a dataset.
+    index: `dali`, `tfindex` or both, as in `dali,tfindex`: index files for random access.
     verify: read all that was written before it is put at dest; DamageError where it is not right.
     reporter: receives progress and notices (see `tfrec_cli.progress.Reporter`).
     The other arguments are those of the command (`tfrec convert --help`).
@@ -106,6 +108,7 @@ def convert(
         parse_size,
     )
     from tfrec_cli.progress import SILENT
+    from tfrec_cli.records.index import parse_formats
 
     options = ConvertOptions(
         sources=_sources(source),
@@ -139,6 +142,7 @@ def convert(
         memory=default_memory() if memory is None else parse_size(str(memory)),
         engine=engine,
         scheduler=scheduler,
+        index=() if index is None else parse_formats(index),
     )
     if not verify:
         return convert(options, reporter or SILENT)

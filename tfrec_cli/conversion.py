@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from tfrec_cli.dataset.indexes import index_files
 from tfrec_cli.dataset.manifest import Manifest, Split, side_files, source_files
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.dataset.occupant import check_dest
@@ -134,7 +135,16 @@ def _to_dataset(run: Run, check: Check | None) -> Manifest:
         labels = {f.key: f.labels for f in run.settled.features if f.labels is not None}
         if check is not None:
             check(stage.path, manifest, run.settled.text)
+        _add_indexes(run, stage, manifest)
         return stage.commit(manifest, side_files(run.settled.text, labels))
+
+
+def _add_indexes(run: Run, stage: Stage, manifest: Manifest) -> None:
+    """Write the index files that were asked for, made from the finished shards."""
+    if run.options.index:
+        names = [shard.name for shard in manifest.shards]
+        for name, text in index_files(names, stage.path, run.options.index):
+            stage.add(name, text)
 
 
 def _write_staged(run: Run, stage: Stage, log: ShardLog) -> tuple[Split, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tfrec_cli.arrangement import arrange
+from tfrec_cli.dataset.indexes import check_index
 from tfrec_cli.dataset.manifest import Manifest
 from tfrec_cli.dataset.naming import Dest, parse_dest
 from tfrec_cli.description import described
@@ -100,6 +101,7 @@ def _checked(options: ConvertOptions, dest: Dest) -> ConvertOptions:
     """The options with what DEST implies. Raises UsageError where two exclude each other."""
     asked = parse_splits(options.split)
     check_combinations(options, asked)
+    check_index(options.index, dest.compression.kind, dest.kind == "stdout")
     for name in ("rejects", "max_errors"):
         if getattr(options, name) is not None and options.on_error != "skip":
             flag = name.replace("_", "-")

@@ -21,7 +21,7 @@ from tfrec_cli.cli.signals import Terminated, watch
 from tfrec_cli.errors import TfrecError
 
 # Each is a module of this room; only that of the command that runs is imported.
-_COMMANDS = ("convert", "plan", "schema", "verify", "repair", "loader", "sources")
+_COMMANDS = ("convert", "plan", "schema", "verify", "repair", "index", "loader", "sources")
 
 
 class _Commands(click.Group):

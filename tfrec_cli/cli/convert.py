@@ -16,6 +16,7 @@ from tfrec_cli.cli.common import (
     plural,
     source_options,
 )
+from tfrec_cli.cli.index import FORMATS as INDEX_FORMATS
 from tfrec_cli.cli.order import order_options, share, split_classes
 from tfrec_cli.cli.profile import Profiling, profile_options
 from tfrec_cli.cli.progress import TerminalReporter
@@ -94,6 +95,10 @@ SHOWN_FEATURES = 20
     "--temp-dir", metavar="DIR", type=click.Path(),
     help="Where streams, and records to be ordered, are kept meanwhile. Default: the system's, and "
     "beside DEST.",
+)  # fmt: skip
+@click.option(
+    "--index", metavar="dali,tfindex", type=INDEX_FORMATS, default=(),
+    help="Write index files for random access too, as `tfrec index` does.",
 )  # fmt: skip
 @click.option("--verify", is_flag=True, help="Read all that was written before it is put at DEST.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")

@@ -12,7 +12,7 @@ time of writing: the same run leaves the same manifest. The file is one JSON obj
                  crc32c}]}]; asked (a fraction of all) and classes ({name: records}) only where they
                  were asked for, classless (records without a class) where there are any
     features     [{key, type, shape, ragged, row_lengths, missing, labels, first_label}] of a record
-    files        [{name, bytes, crc32c}] beside the shards: schema, label files
+    files        [{name, bytes, crc32c}] beside the shards: schema, label files, `index/…`
     options      those that the output depends on
     libraries    {name: version} of those that the output depends on
     notices      [text]
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 SCHEMA = "schema.yaml"
+INDEXES = "index"
+"""The one folder that a dataset may have beside its shards."""
+
 FORMAT = 1
 _START = b'{"tfrec":'
 
@@ -190,6 +193,11 @@ class Manifest:
         """The names of all files of the dataset, the manifest last."""
         return (*(s.name for s in self.shards), *(f.name for f in self.files), MANIFEST)
 
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """As `names`, with the folder of the indexes in place of what lies in it."""
+        return tuple(dict.fromkeys(name.partition("/")[0] for name in self.names))
+
     def to_json(self) -> str:
         """The text of `manifest.json`: ASCII, one line an entry, the same for equal manifests."""
         splits = [_split_entry(split) for split in self.splits]
@@ -300,7 +308,8 @@ def _adapters() -> tuple[TypeAdapter[Writer], TypeAdapter[Manifest]]:
 def _with_safe_names(manifest: Manifest) -> Manifest:
     """`manifest` itself. Raises ValueError where a name leads out of the dataset's folder."""
     for name in manifest.names:
-        if name in ("", ".", "..") or "/" in name or "\0" in name:
+        base = name.removeprefix(f"{INDEXES}/")
+        if base in ("", ".", "..") or "/" in base or "\0" in base:
             raise ValueError(f'"{shorten(name)}" is not a file name')
     return manifest
 

@@ -15,9 +15,10 @@ from typing import Any, Literal
 
 from tfrec_cli._kernel import crc32c
 from tfrec_cli.dataset.failures import writing
-from tfrec_cli.dataset.manifest import MANIFEST, Manifest, read_manifest
+from tfrec_cli.dataset.manifest import INDEXES, MANIFEST, Manifest, read_manifest
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.errors import DamageError, DatasetError, listed, shorten
+from tfrec_cli.records.index import INDEX_FORMATS, index_name
 
 INSIDE = re.compile(r"\.tfrec-([0-9a-f]{8}|lock)")
 """What a run that stages inside DEST calls its own."""
@@ -84,7 +85,20 @@ def _folder(dest: Dest, mode: int) -> Occupant:
     manifest = _manifest(dest) if MANIFEST in entries else None
     if manifest is None:
         return Occupant("foreign" if entries else "empty", None, tuple(sorted(entries)))
-    return Occupant("dataset", manifest, tuple(sorted(entries - set(manifest.names))))
+    return Occupant("dataset", manifest, _strangers(dest.path, entries, manifest))
+
+
+def _strangers(folder: Path, entries: set[str], manifest: Manifest) -> tuple[str, ...]:
+    """What lies in a dataset's folder, or in that of its indexes, and is not of the dataset.
+
+    The index of a shard is, listed or not: a run that adds it may have been killed.
+    """
+    if INDEXES in entries and os.path.isdir(folder / INDEXES):
+        entries = entries - {INDEXES}
+        entries |= {f"{INDEXES}/{name}" for name in os.listdir(folder / INDEXES)}
+    own = {index_name(s.name, kind) for s in manifest.shards for kind in INDEX_FORMATS}
+    known = {*manifest.names, *(f"{INDEXES}/{name}" for name in own)}
+    return tuple(sorted(name for name in entries - known if os.path.basename(name) not in SYSTEM))
 
 
 def _file(dest: Dest, mode: int) -> Occupant:
@@ -93,8 +107,8 @@ def _file(dest: Dest, mode: int) -> Occupant:
     if manifest is None or not _is_as_written(dest.path, manifest):
         return Occupant("foreign")
     home = set(os.listdir(dest.home)) - SYSTEM
-    strangers = tuple(sorted(f"{dest.home.name}/{n}" for n in home - set(manifest.names)))
-    return Occupant("dataset", manifest, strangers)
+    strangers = (f"{dest.home.name}/{name}" for name in _strangers(dest.home, home, manifest))
+    return Occupant("dataset", manifest, tuple(strangers))
 
 
 def _manifest(dest: Dest) -> Manifest | None:

@@ -14,6 +14,7 @@ import errno
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor
@@ -39,7 +40,7 @@ from tfrec_cli.dataset.commit import (
 from tfrec_cli.dataset.failures import failure, writing
 from tfrec_cli.dataset.leftovers import RECEIPTS, entries, is_resumable, leftovers
 from tfrec_cli.dataset.locking import locked
-from tfrec_cli.dataset.manifest import MANIFEST, Manifest, SideFile
+from tfrec_cli.dataset.manifest import INDEXES, MANIFEST, Manifest, SideFile, read_manifest
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.dataset.occupant import SYSTEM, Occupant, check_dest
 from tfrec_cli.dataset.shards import ShardWriter
@@ -64,6 +65,7 @@ class Stage:
         self._side = folder / "side" if dest.kind == "file" else self._data
         self._found, self._sync = found, sync
         self._was = identity(dest.path)
+        self._files: dict[str, SideFile] = {}
         self.committed = False
 
     def path(self, name: str) -> Path:
@@ -93,9 +95,10 @@ class Stage:
         manifest says, or where the system refuses; DEST is then what it was.
         """
         with writing(self.dest.text):
-            entries = [self._write_side(name, text) for name, text in (files or {}).items()]
-            manifest = replace(manifest, files=tuple(entries))
-            self._write_side(MANIFEST, manifest.to_json())
+            for name, text in (files or {}).items():
+                self.add(name, text.encode("utf-8", "surrogateescape"))
+            manifest = replace(manifest, files=tuple(self._files.values()))
+            self.add(MANIFEST, manifest.to_json().encode())
             self._check_shards(manifest)
             self._settle(manifest)
             if self.dest.kind == "folder" or identity(self.dest.path) != self._was:
@@ -104,10 +107,13 @@ class Stage:
         self.committed = True
         return manifest
 
-    def _write_side(self, name: str, text: str) -> SideFile:
-        data = text.encode("utf-8", "surrogateescape")
-        (self._side / name).write_bytes(data)
-        return SideFile(name, len(data), crc32c(data))
+    def add(self, name: str, data: bytes) -> None:
+        """Write a side file, whose entry the manifest will have. name: its own, or `index/…`."""
+        path = self._side / name
+        with writing(f"{self.dest.text}: {name}"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+        self._files[name] = SideFile(name, len(data), crc32c(data))
 
     def _check_shards(self, manifest: Manifest) -> None:
         """What the disk holds is what was written, in the compression that was asked."""
@@ -127,25 +133,22 @@ class Stage:
 
     def _settle(self, manifest: Manifest) -> None:
         """Only the dataset's files, all on the disk."""
-        names = set(manifest.names)
         for folder in {self._data, self._side}:
-            for entry in os.scandir(folder):
-                if entry.name in names:
-                    sync_file(Path(entry.path), self._sync)
-                else:
-                    os.unlink(entry.path)
-            sync_folder(folder, self._sync)
+            _keep(folder, set(manifest.entries), self._sync)
+        if INDEXES in manifest.entries:
+            names = {os.path.basename(name) for name in manifest.names}
+            _keep(self._side / INDEXES, names, self._sync)
 
     def _ready(self, manifest: Manifest) -> Ready:
         name, staged = self.dest.path.name, os.stat(self._data).st_ino
         if self.dest.kind == "file":
             return Ready(name, "file", staged, replaces=identity(self.dest.path))
-        old = self._found.manifest.names if self._found.manifest else ()
+        old = self._found.manifest.entries if self._found.manifest else ()
         if self._folder.parent == self.dest.path:
-            return Ready(name, "inside", staged, new=manifest.names, old=old)
+            return Ready(name, "inside", staged, new=manifest.entries, old=old)
         with suppress(FileNotFoundError):
             os.chmod(self._data, stat.S_IMODE(os.stat(self.dest.path).st_mode))
-        return Ready(name, "folder", staged, new=manifest.names, old=old)
+        return Ready(name, "folder", staged, new=manifest.entries, old=old)
 
     def _put(self, ready: Ready) -> None:
         try:
@@ -156,6 +159,16 @@ class Stage:
             undo(self._folder, self.dest, read_ready(self._folder) or ready)
             discard(self._folder)
             raise
+
+
+def _keep(folder: Path, names: set[str], sync: bool) -> None:
+    """Remove all entries of a folder but `names`, and have those on the disk."""
+    for entry in os.scandir(folder):
+        if entry.name not in names:
+            shutil.rmtree(entry.path) if entry.is_dir() else os.unlink(entry.path)
+        elif not entry.is_dir():
+            sync_file(Path(entry.path), sync)
+    sync_folder(folder, sync)
 
 
 @contextmanager
@@ -312,3 +325,44 @@ def _is_working_folder(path: Path) -> bool:
         return os.path.samefile(path, os.curdir)
     except OSError:
         return False
+
+
+def amend(dest: Dest, files: Iterable[tuple[str, bytes]], sync: bool = True) -> Manifest:
+    """Add side files to the finished dataset at `dest`; return its manifest, which names them.
+
+    files: names and bytes, as those of `Stage.add`; a file of the same name is replaced. A run
+    that is killed leaves the dataset with some of them and its manifest as it was. Raises
+    DatasetError where there is no dataset of ours, or another run is at work.
+    """
+    with _locked(dest) as inside:
+        with writing(dest.text):
+            _recover(dest, sync, set())
+        manifest = read_manifest(dest.home / MANIFEST)
+        if manifest is None:
+            raise DatasetError(f"{dest.text} holds no dataset that tfrec wrote.")
+        found = Occupant("dataset", manifest)
+        with writing(dest.text):
+            folder = _make_stage(dest, inside or _must_be_inside(dest, found))
+        try:
+            return _amend(Stage(dest, folder, found, sync), manifest, files)
+        finally:
+            discard(folder)
+
+
+def _amend(stage: Stage, manifest: Manifest, files: Iterable[tuple[str, bytes]]) -> Manifest:
+    """Move each file into its place, the manifest last."""
+    home, side = stage.dest.home, stage._side
+    stage._files = {file.name: file for file in manifest.files}
+    names = []
+    for name, data in files:
+        stage.add(name, data)
+        names.append(name)
+    manifest = replace(manifest, files=tuple(stage._files.values()))
+    stage.add(MANIFEST, manifest.to_json().encode())
+    with writing(stage.dest.text):
+        for name in (*names, MANIFEST):
+            sync_file(side / name, stage._sync)
+            (home / name).parent.mkdir(exist_ok=True)
+            os.replace(side / name, home / name)
+        sync_folder(home, stage._sync)
+    return manifest

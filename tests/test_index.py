@@ -1,0 +1,314 @@
+"""Index files tell where records are, and records are read by number through them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import package_or_skip, read_manifest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tfrec_cli
+from tfrec_cli.errors import DamageError, DatasetError, UsageError
+from tfrec_cli.indexing import write_indexes
+from tfrec_cli.reading.random_access import Records
+from tfrec_cli.records.framing import frame, read_records
+from tfrec_cli.records.index import index_name, index_text, read_index
+from tfrec_cli.verification import VerifyOptions, verify
+
+BOTH = ("dali", "tfindex")
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    """A source of 250 rows."""
+    rows = "".join(f"{n},{'x' * (1 + n % 40)},{n / 7}\n" for n in range(250))
+    (tmp_path / "people.csv").write_text("id,name,score\n" + rows)
+    return tmp_path / "people.csv"
+
+
+def convert(source: Path, dest: str, **options: object) -> Path:
+    path = source.parent / dest
+    tfrec_cli.convert(source, path, **options)  # type: ignore[arg-type]
+    return path
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def lines(path: Path) -> list[tuple[int, int]]:
+    return [tuple(map(int, line.split())) for line in path.read_text().splitlines()]  # type: ignore[misc]
+
+
+def is_sound(*paths: Path) -> bool:
+    report = verify(VerifyOptions(tuple(map(str, paths))))
+    assert report.findings == ()
+    return True
+
+
+@pytest.mark.parametrize("dest", ["people", "people.tfrecord"])
+def test_an_index_says_where_each_record_is(people: Path, dest: str) -> None:
+    more = {} if dest.endswith("d") else {"shards": 3}
+    path = convert(people, dest, index="dali,tfindex", **more)
+    home = path if path.is_dir() else people.with_name(".people-tfrecord.tfrec.d")
+    shards = sorted(path.glob("*.tfrecord-*")) if path.is_dir() else [path]
+    assert len(files(home / "index")) == 2 * len(shards)
+    for shard in shards:
+        data = shard.read_bytes()
+        for suffix in (".idx", ".tfindex"):
+            index = home / "index" / (shard.name.replace(".tfrecord", "-tfrecord") + suffix)
+            found = [data[start : start + size] for start, size in lines(index)]
+            assert found == [frame(record) for record in read_records(shard)]
+    assert is_sound(path)
+
+
+def test_no_pattern_for_data_matches_an_index(people: Path) -> None:
+    path = convert(people, "people", index="dali,tfindex")
+    assert len([p for p in path.rglob("*.tfrec*") if p.is_file()]) == 1
+
+
+def test_the_manifest_has_the_indexes(people: Path) -> None:
+    path = convert(people, "people", index="tfindex")
+    assert "index/people-train-tfrecord-00000-of-00001.tfindex" in {
+        file["name"] for file in read_manifest(path)["files"]
+    }
+    (index,) = (path / "index").iterdir()
+    index.write_text("0 10\n")
+    (finding,) = verify(VerifyOptions((str(path),))).findings
+    assert (finding.kind, finding.file) == ("side file", str(index))
+
+
+@pytest.mark.parametrize("dest", ["people", "people.tfrecord"])
+def test_the_command_adds_what_convert_would_have_written(people: Path, dest: str) -> None:
+    with_index = convert(people, dest, index="dali,tfindex", name="n")
+    later = convert(people, f"later/{dest}", name="n")
+    write_indexes([str(later)], BOTH)
+    write_indexes([str(later)], BOTH)
+    assert is_sound(later)
+    for file in with_index.parent.rglob("*.idx"):
+        if "later" not in file.parts:
+            twin = later.parent / file.relative_to(with_index.parent)
+            assert twin.read_bytes() == file.read_bytes()
+
+
+def test_a_dataset_with_indexes_is_replaced_as_a_whole(people: Path) -> None:
+    path = convert(people, "people", index="dali", shards=2)
+    convert(people, "people", shards=3, overwrite=True)
+    assert not (path / "index").exists()
+    convert(people, "people", shards=3, overwrite=True, index="tfindex")
+    convert(people, "people", shards=1, overwrite=True, index="tfindex")
+    assert len(list((path / "index").iterdir())) == 1
+    (path / "index" / "notes.txt").write_text("mine")
+    with pytest.raises(DatasetError, match=r"index/notes\.txt"):
+        convert(people, "people", overwrite=True)
+    assert (path / "index" / "notes.txt").read_text() == "mine"
+
+
+def test_an_index_that_the_manifest_does_not_have_is_ours(people: Path) -> None:
+    """As a killed `tfrec index` leaves it."""
+    path = convert(people, "people")
+    before = (path / "manifest.json").read_bytes()
+    write_indexes([str(path)], BOTH)
+    (path / "manifest.json").write_bytes(before)
+    convert(people, "people", overwrite=True)
+    assert is_sound(path)
+
+
+def test_indexes_move_into_a_folder_that_cannot_be_replaced(
+    people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = people.with_name("here")
+    place.mkdir()
+    monkeypatch.chdir(place)
+    for shards in (1, 2):
+        tfrec_cli.convert(people, ".", index="dali", shards=shards, overwrite=True)
+        assert len(list((place / "index").iterdir())) == shards
+        assert is_sound(place)
+    write_indexes(["."], BOTH)
+    assert is_sound(place)
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zlib"])
+def test_compressed_shards_are_refused(people: Path, kind: str) -> None:
+    with pytest.raises(UsageError, match="compressed"):
+        convert(people, "people", index="dali", compression=kind)
+    assert not people.with_name("people").exists()
+    path = convert(people, "people", compression=kind)
+    before = files(path)
+    with pytest.raises(UsageError, match="compressed"):
+        write_indexes([str(path)], BOTH)
+    with pytest.raises(UsageError, match="compressed"):
+        Records(path)
+    assert files(path) == before
+
+
+def test_other_words_are_refused(people: Path) -> None:
+    for words in ("dala", "", "dali,", "dali,tfrecord"):
+        with pytest.raises(UsageError, match="index format"):
+            convert(people, "people", index=words)
+
+
+def test_files_of_any_origin_and_payload(tmp_path: Path) -> None:
+    records = [b"", b"no message", bytes(5000)]
+    (tmp_path / "a.tfrecord").write_bytes(b"".join(map(frame, records)))
+    (tmp_path / "b.record").write_bytes(b"")
+    (done,) = write_indexes([str(tmp_path)], BOTH)
+    assert (done.records, done.files, len(done.indexes)) == (3, 2, 4)
+    assert lines(tmp_path / "index" / "a-tfrecord.idx") == [(0, 16), (16, 26), (42, 5016)]
+    assert (tmp_path / "index" / "b.record.tfindex").read_text() == ""
+    assert list(Records(tmp_path)) == records
+    write_indexes([str(tmp_path / "a.tfrecord")], ("dali",))
+    (tmp_path / "index" / "a-tfrecord.idx").write_text("my notes\n")
+    with pytest.raises(DatasetError, match="is no index"):
+        write_indexes([str(tmp_path)], ("dali",))
+    assert (tmp_path / "index" / "a-tfrecord.idx").read_text() == "my notes\n"
+
+
+def test_damage_is_refused(people: Path) -> None:
+    path = convert(people, "people", shards=2)
+    shards = sorted(path.glob("*.tfrecord-*"))
+    data = shards[1].read_bytes()
+    before = files(path)
+    for wrong in (data[:-1], data[:50] + b"?" + data[51:]):
+        shards[1].write_bytes(wrong)
+        with pytest.raises(DamageError):
+            write_indexes([str(path)], BOTH)
+        assert is_sound(shards[0])
+        assert set(files(path)) - set(before) <= {
+            f"index/{index_name(shards[0].name, k)}" for k in BOTH
+        }
+    shards[1].unlink()
+    with pytest.raises(DamageError, match="not there"):
+        write_indexes([str(path)], BOTH)
+    with pytest.raises(DatasetError, match="nothing is there"):
+        write_indexes([str(people.with_name("nothing"))], BOTH)
+
+
+@given(st.lists(st.integers(16, 2**40), max_size=20))
+def test_indexes_are_read_back(sizes: list[int]) -> None:
+    import tempfile
+
+    ends = np.cumsum(sizes, dtype=np.int64)
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(index_text(ends))
+        file.flush()
+        found = read_index(file.name)
+    assert found is not None
+    assert found.tolist() == ends.tolist()
+
+
+@pytest.mark.parametrize(
+    "text", ["1 20\n", "0 20\n21 30\n", "x y\n", "0\n", "0 5\n", "0 99999999999999999999\n"]
+)
+def test_what_is_no_index_is_not_used(people: Path, text: str) -> None:
+    path = convert(people, "people", index="dali")
+    records = list(Records(path))
+    for index in (path / "index").iterdir():
+        index.write_text(text)
+        assert read_index(index) is None
+    assert list(Records(path)) == records
+
+
+def test_records_by_number(people: Path) -> None:
+    path = convert(people, "people", shards=4, shuffle=True)
+    expected = [r for shard in sorted(path.glob("*.tfrecord-*")) for r in read_records(shard)]
+    for _ in range(2):
+        records = Records(path)
+        assert len(records) == 250
+        assert [records[n] for n in (249, 0, 100, -1, -250)] == [
+            expected[n] for n in (249, 0, 100, -1, -250)
+        ]
+        assert records[10:20:3] == expected[10:20:3]
+        assert list(records) == expected
+        for wrong in (250, -251):
+            with pytest.raises(IndexError):
+                records[wrong]
+        write_indexes([str(path)], ("tfindex",))
+    ids = sorted(records.example(n)["id"][0] for n in range(250))
+    assert ids == list(range(250))
+
+
+def test_records_of_one_split(people: Path) -> None:
+    path = convert(people, "people", split="train=0.7,test=0.3")
+    train, test = (Records(path, split) for split in ("train", "test"))
+    assert len(train) + len(test) == len(Records(path)) == 250
+    with pytest.raises(UsageError, match='Did you mean "train"'):
+        Records(path, "trian")
+
+
+def _record(records: Records, number: int) -> bytes:
+    return records[number]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_records_in_other_processes(people: Path, method: str) -> None:
+    records = Records(convert(people, "people", shards=2))
+    first = records[0]
+    assert pickle.loads(pickle.dumps(records))[0] == first
+    with ProcessPoolExecutor(2, mp_context=get_context(method)) as pool:
+        found = list(pool.map(_record, itertools.repeat(records), range(0, 250, 50)))
+    assert found == [records[n] for n in range(0, 250, 50)]
+
+
+def test_a_damaged_record_is_told_when_it_is_read(people: Path) -> None:
+    path = convert(people, "people", index="dali")
+    (shard,) = path.glob("*.tfrecord-*")
+    data = bytearray(shard.read_bytes())
+    data[14] ^= 1
+    shard.write_bytes(data)
+    records = Records(path)
+    assert records[1]
+    with pytest.raises(DamageError, match="record 0, byte 0"):
+        records[0]
+
+
+def test_the_tfrecord_package_reads_through_a_tfindex(people: Path) -> None:
+    tfrecord = package_or_skip("tfrecord.reader")
+    path = convert(people, "people", index="tfindex")
+    (shard,), (index,) = path.glob("*.tfrecord-*"), (path / "index").iterdir()
+    found = []
+    for part in range(7):
+        loader = tfrecord.tfrecord_loader(
+            str(shard), str(index), {"id": "int", "name": "byte", "score": "float"}, (part, 7)
+        )
+        found += [(int(r["id"][0]), len(r["name"]), float(r["score"][0])) for r in loader]
+    assert found == [(n, 1 + n % 40, float(np.float32(n / 7))) for n in range(250)]
+
+
+def test_the_tfrecord_package_writes_the_same_index(people: Path) -> None:
+    tools = package_or_skip("tfrecord.tools.tfrecord2idx")
+    path = convert(people, "people", index="tfindex")
+    (shard,), (index,) = path.glob("*.tfrecord-*"), (path / "index").iterdir()
+    tools.create_index(str(shard), str(people.with_name("theirs")))
+    assert people.with_name("theirs").read_bytes() == index.read_bytes()
+
+
+def tfrec(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tfrec_cli", *args]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_the_commands(people: Path) -> None:
+    folder = people.parent
+    assert tfrec("convert", "people.csv", "a", "-q", "--index", "dali", cwd=folder).returncode == 0
+    assert tfrec("convert", "people.csv", "b", "--index", "dull", cwd=folder).returncode == 2
+    assert tfrec("convert", "people.csv", "-", "--index", "dali", cwd=folder).returncode == 2
+    done = tfrec("index", "a", cwd=folder)
+    assert done.stdout == "a: 250 records in 1 file, 2 index files in a/index\n"
+    document = json.loads(tfrec("index", "a", "--json", "--format", "dali", cwd=folder).stdout)
+    assert document["datasets"][0]["indexes"] == ["a/index/a-train-tfrecord-00000-of-00001.idx"]
+    assert tfrec("index", "nothing", cwd=folder).returncode == 1
+    assert tfrec("index", "a", "--format", "x", cwd=folder).returncode == 2
+    assert os.listdir(folder / "a" / "index")

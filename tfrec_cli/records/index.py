@@ -1,0 +1,105 @@
+"""Index files: where each record of a plain TFRecord file is, so that readers can jump to it.
+
+    dali      NAME.idx, for NVIDIA DALI (`fn.readers.tfrecord(index_path=…)`)
+    tfindex   NAME.tfindex, for the `tfrecord` package (`TFRecordDataset(path, index_path, …)`)
+
+Both are text, a line for each record: the byte at which its frame begins, a blank, and the length
+of the frame with its 16 bytes of framing. They lie in a folder `index` beside the files; in their
+names `.tfrecord` has become `-tfrecord`, since readers of `*.tfrecord*` would take them for data.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+from tfrec_cli.errors import DamageError, UsageError, did_you_mean
+from tfrec_cli.options import IndexFormat
+from tfrec_cli.records.blocks import Block, Damage, read_blocks
+from tfrec_cli.records.streams import ContentStream
+
+INDEX_FORMATS: dict[IndexFormat, str] = {"dali": ".idx", "tfindex": ".tfindex"}
+"""The formats, and what the names of their files end in."""
+
+_LINES = re.compile(rb"(\d{1,19} \d{1,19}\n)*(\d{0,19} ?\d{0,19})")
+
+
+def parse_formats(text: str) -> tuple[IndexFormat, ...]:
+    """From `dali,tfindex`. Raises UsageError for other words."""
+    found: dict[IndexFormat, None] = {}
+    for word in text.split(","):
+        if word not in INDEX_FORMATS:
+            raise UsageError(
+                f'"{word}" is not an index format. Choose dali, tfindex or both, as in '
+                f"dali,tfindex.{did_you_mean(word, INDEX_FORMATS)}"
+            )
+        found[word] = None
+    return tuple(found)
+
+
+def index_name(file: str, kind: IndexFormat) -> str:
+    """What the index of the file with the base name `file` is called, in the folder `index`."""
+    return f"{re.sub('[.](?=tf_?rec)', '-', file, flags=re.IGNORECASE)}{INDEX_FORMATS[kind]}"
+
+
+def index_text(ends: np.ndarray) -> bytes:
+    """The lines of an index of either format. ends: int64, the offset just past each record."""
+    starts = np.concatenate((np.zeros(1, np.int64), ends[:-1])) if len(ends) else ends
+    pairs = zip(starts.tolist(), (ends - starts).tolist(), strict=True)
+    return "".join(f"{start} {size}\n" for start, size in pairs).encode("ascii")
+
+
+def read_index(path: str | os.PathLike[str]) -> np.ndarray | None:
+    """The ends of the records that an index file lists (int64); None where it is none, or lists
+    records that do not follow each other.
+    """
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        numbers = np.array(data.split(), np.int64).reshape(-1, 2)
+    except (ValueError, OverflowError):
+        return None
+    ends = numbers.sum(axis=1)
+    starts = np.concatenate((np.zeros(1, np.int64), ends[:-1])) if len(ends) else ends
+    return ends if np.array_equal(starts, numbers[:, 0]) and (numbers[:, 1] >= 16).all() else None
+
+
+def is_index(head: bytes) -> bool:
+    """Whether a file that begins with `head` may be an index: an empty one is."""
+    return _LINES.fullmatch(head) is not None
+
+
+def find_records(path: str | os.PathLike[str]) -> np.ndarray:
+    """The ends of all records of a plain TFRecord file (int64), found by reading it.
+
+    Both checksums of each are looked at. Raises DamageError where a record is damaged, UsageError
+    where the file is compressed, OSError where it cannot be read.
+    """
+    with open(path, "rb") as file:
+        stream = ContentStream(file)
+        refuse_compressed(os.fspath(path), stream.container)
+        return _ends(os.fspath(path), read_blocks(stream))
+
+
+def refuse_compressed(path: str, container: str) -> None:
+    """Raise UsageError where a file is compressed."""
+    if container != "none":
+        raise UsageError(
+            f"{path} is {container.upper()}: nobody can jump to a record in the middle of "
+            "compressed data. Index files need --compression none."
+        )
+
+
+def _ends(path: str, parts: Iterable[Block | Damage]) -> np.ndarray:
+    found = [np.zeros(0, np.int64)]
+    for part in parts:
+        if isinstance(part, Damage):
+            raise DamageError(
+                f"{path}, record {part.record}, byte {part.offset}: {part.kind}: {part.text}. "
+                "Save what is intact with tfrec repair, and index that."
+            )
+        found.append(part.ends + part.offset)
+    return np.concatenate(found)
