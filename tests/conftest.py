@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,16 +63,26 @@ def body_or_skip(name: str) -> Any:
         pytest.skip("the native kernel was not built here")
 
 
-def package_or_skip(name: str) -> Any:
-    """A package of the extra `interop`; skips the test where it is not installed, unless the
-    environment says by TFREC_EXPECT_INTEROP that it must be.
+def run_with(package: str, script: str, *args: str | Path, cwd: Path | None = None) -> str:
+    """What a Python script prints that uses a package of the extra `interop`.
+
+    It is a process of its own, since some of these packages and TensorFlow cannot be in one. Skips
+    the test where the package is not installed, unless the environment says by
+    TFREC_EXPECT_INTEROP that it must be.
     """
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError:
-        if os.environ.get("TFREC_EXPECT_INTEROP"):
-            raise
-        pytest.skip(f"the package {name} is not installed here")
+    if importlib.util.find_spec(package) is None and not os.environ.get("TFREC_EXPECT_INTEROP"):
+        pytest.skip(f"the package {package} is not installed here")
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, args)],
+        cwd=cwd,
+        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def shard_paths(dest: str | Path) -> list[str]:

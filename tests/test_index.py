@@ -14,19 +14,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import package_or_skip, read_manifest
+from conftest import read_manifest, run_with
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tfrec_cli
 from tfrec_cli.errors import DamageError, DatasetError, UsageError
 from tfrec_cli.indexing import write_indexes
-from tfrec_cli.reading.random_access import Records
+from tfrec_cli.reading.random_access import Records as ByNumber
 from tfrec_cli.records.framing import frame, read_records
 from tfrec_cli.records.index import index_name, index_text, read_index
 from tfrec_cli.verification import VerifyOptions, verify
 
 BOTH = ("dali", "tfindex")
+
+
+def numbered(path: Path, split: str | None = None) -> ByNumber:
+    return tfrec_cli.open_dataset(path).by_number(split)
 
 
 @pytest.fixture
@@ -149,7 +153,7 @@ def test_compressed_shards_are_refused(people: Path, kind: str) -> None:
     with pytest.raises(UsageError, match="compressed"):
         write_indexes([str(path)], BOTH)
     with pytest.raises(UsageError, match="compressed"):
-        Records(path)
+        numbered(path)
     assert files(path) == before
 
 
@@ -167,7 +171,7 @@ def test_files_of_any_origin_and_payload(tmp_path: Path) -> None:
     assert (done.records, done.files, len(done.indexes)) == (3, 2, 4)
     assert lines(tmp_path / "index" / "a-tfrecord.idx") == [(0, 16), (16, 26), (42, 5016)]
     assert (tmp_path / "index" / "b.record.tfindex").read_text() == ""
-    assert list(Records(tmp_path)) == records
+    assert list(numbered(tmp_path)) == records
     write_indexes([str(tmp_path / "a.tfrecord")], ("dali",))
     (tmp_path / "index" / "a-tfrecord.idx").write_text("my notes\n")
     with pytest.raises(DatasetError, match="is no index"):
@@ -213,18 +217,18 @@ def test_indexes_are_read_back(sizes: list[int]) -> None:
 )
 def test_what_is_no_index_is_not_used(people: Path, text: str) -> None:
     path = convert(people, "people", index="dali")
-    records = list(Records(path))
+    records = list(numbered(path))
     for index in (path / "index").iterdir():
         index.write_text(text)
         assert read_index(index) is None
-    assert list(Records(path)) == records
+    assert list(numbered(path)) == records
 
 
 def test_records_by_number(people: Path) -> None:
     path = convert(people, "people", shards=4, shuffle=True)
     expected = [r for shard in sorted(path.glob("*.tfrecord-*")) for r in read_records(shard)]
     for _ in range(2):
-        records = Records(path)
+        records = numbered(path)
         assert len(records) == 250
         assert [records[n] for n in (249, 0, 100, -1, -250)] == [
             expected[n] for n in (249, 0, 100, -1, -250)
@@ -235,26 +239,35 @@ def test_records_by_number(people: Path) -> None:
             with pytest.raises(IndexError):
                 records[wrong]
         write_indexes([str(path)], ("tfindex",))
-    ids = sorted(records.example(n)["id"][0] for n in range(250))
-    assert ids == list(range(250))
+
+
+def test_records_by_number_are_those_that_iterating_gives(people: Path) -> None:
+    path = convert(people, "people", shards=4, shuffle=True)
+    dataset = tfrec_cli.open_dataset(path)
+    assert [dataset[n] for n in range(250)] == list(dataset)
+    assert dataset[-1] == dataset[249]
+    with pytest.raises(IndexError):
+        dataset[250]
+    again = pickle.loads(pickle.dumps(dataset))
+    assert again[7] == dataset[7]
 
 
 def test_records_of_one_split(people: Path) -> None:
     path = convert(people, "people", split="train=0.7,test=0.3")
-    train, test = (Records(path, split) for split in ("train", "test"))
-    assert len(train) + len(test) == len(Records(path)) == 250
+    train, test = (numbered(path, split) for split in ("train", "test"))
+    assert len(train) + len(test) == len(numbered(path)) == 250
     with pytest.raises(UsageError, match='Did you mean "train"'):
-        Records(path, "trian")
+        numbered(path, "trian")
 
 
-def _record(records: Records, number: int) -> bytes:
+def _record(records: ByNumber, number: int) -> bytes:
     return records[number]
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_records_in_other_processes(people: Path, method: str) -> None:
-    records = Records(convert(people, "people", shards=2))
+    records = numbered(convert(people, "people", shards=2))
     first = records[0]
     assert pickle.loads(pickle.dumps(records))[0] == first
     with ProcessPoolExecutor(2, mp_context=get_context(method)) as pool:
@@ -268,30 +281,40 @@ def test_a_damaged_record_is_told_when_it_is_read(people: Path) -> None:
     data = bytearray(shard.read_bytes())
     data[14] ^= 1
     shard.write_bytes(data)
-    records = Records(path)
+    records = numbered(path)
     assert records[1]
     with pytest.raises(DamageError, match="record 0, byte 0"):
         records[0]
 
 
+READ_THROUGH_INDEX = """
+import json, sys
+from tfrecord.reader import tfrecord_loader
+wanted = {"id": "int", "name": "byte", "score": "float"}
+found = []
+for part in range(7):
+    for r in tfrecord_loader(sys.argv[1], sys.argv[2], wanted, (part, 7)):
+        found.append((int(r["id"][0]), len(r["name"]), float(r["score"][0])))
+print(json.dumps(found))
+"""
+
+
 def test_the_tfrecord_package_reads_through_a_tfindex(people: Path) -> None:
-    tfrecord = package_or_skip("tfrecord.reader")
     path = convert(people, "people", index="tfindex")
     (shard,), (index,) = path.glob("*.tfrecord-*"), (path / "index").iterdir()
-    found = []
-    for part in range(7):
-        loader = tfrecord.tfrecord_loader(
-            str(shard), str(index), {"id": "int", "name": "byte", "score": "float"}, (part, 7)
-        )
-        found += [(int(r["id"][0]), len(r["name"]), float(r["score"][0])) for r in loader]
-    assert found == [(n, 1 + n % 40, float(np.float32(n / 7))) for n in range(250)]
+    found = json.loads(run_with("tfrecord", READ_THROUGH_INDEX, shard, index))
+    assert found == [[n, 1 + n % 40, float(np.float32(n / 7))] for n in range(250)]
+
+
+WRITE_INDEX = (
+    "import sys; from tfrecord.tools.tfrecord2idx import create_index as f; f(*sys.argv[1:])"
+)
 
 
 def test_the_tfrecord_package_writes_the_same_index(people: Path) -> None:
-    tools = package_or_skip("tfrecord.tools.tfrecord2idx")
     path = convert(people, "people", index="tfindex")
     (shard,), (index,) = path.glob("*.tfrecord-*"), (path / "index").iterdir()
-    tools.create_index(str(shard), str(people.with_name("theirs")))
+    run_with("tfrecord", WRITE_INDEX, shard, people.with_name("theirs"))
     assert people.with_name("theirs").read_bytes() == index.read_bytes()
 
 

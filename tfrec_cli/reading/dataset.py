@@ -24,6 +24,7 @@ from tfrec_cli.reading.features import (
     features_of_records,
 )
 from tfrec_cli.reading.finding import Finding
+from tfrec_cli.reading.random_access import Records
 from tfrec_cli.reading.survey import DatasetSurvey, survey_records
 from tfrec_cli.reading.targets import Dataset, Target, find_datasets, roll_forward
 from tfrec_cli.records.blocks import BLOCK
@@ -168,6 +169,29 @@ class RecordDataset:
                 for end in chunk.ends.tolist():
                     yield bytes(view[start + _HEAD : end - _FOOT])
                     start = end
+
+    def by_number(self, split: str | None = None) -> Records:
+        """The bytes of the records by number, of plain files: for random access, in any process.
+
+        Raises UsageError for compressed files, DamageError, DatasetError.
+        """
+        return Records(self._files_of(split))
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        """One record of plain files by number, as those that iterating gives. Raises as `by_number`
+        and `batches`, and IndexError.
+        """
+        batch = self._decoder(self._numbered.chunk(number)).batch
+        return dict(batch.to_pylist()[0])
+
+    @cached_property
+    def _numbered(self) -> Records:
+        return self.by_number()
+
+    @cached_property
+    def _decoder(self) -> ChunkDecoder:
+        by_manifest = self.manifest is not None and bool(self.manifest.features)
+        return ChunkDecoder(list(self.features.values()), by_manifest, are_all=True)
 
     def only(self, split: str) -> RecordDataset:
         """The dataset with the files of one split alone. Raises UsageError for none."""
