@@ -159,6 +159,9 @@ def test_facts_of_features(body):
     assert (y["present"], y["absent"]) == (2, 1)
     assert (y["fewest"], y["most"], y["values"]) == (0, 2, 2)
     assert survey.invalid.tolist() == []
+    # Each entry: tag, length, tag, length, key, tag, length, tag, length and the list.
+    assert (x["bytes"], x["payload"]) == (3 * 9 + (2 + 1) + (2 + 12) + (2 + 4), 1 + 12 + 4)
+    assert (y["bytes"], y["payload"]) == (2 * 9 + (2 + 2 + 2) + 2, 2)
 
 
 def test_what_is_no_example(body):

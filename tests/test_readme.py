@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY
 
+from tfrec_cli.cli import _COMMANDS
+
 README = (REPOSITORY / "README.md").read_text("utf-8")
 LANGUAGE_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 QUIET_TENSORFLOW = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
@@ -23,6 +25,7 @@ VARYING = [
     (re.compile(r"[\d.]+ s \([\d,]+ records/s\)"), "TIME"),
     (re.compile(r"[\d.]+ s, [\d.]+ (bytes|[kMG]B)/s"), "TIME"),
     (re.compile(r"about [\d.]+ s with"), "TIME"),
+    (re.compile(r"about [\d.]+ (bytes|[kMG]B) \(\d+% of the files\)"), "PARQUET"),
     (re.compile(r"^(WARNING: All log messages before absl|[IWE]0000 ).*\n", re.MULTILINE), ""),
     (re.compile(r"\b(native|reference) kernel"), "KERNEL"),
     (re.compile(r"tfrec \d+(\.\d+)+"), "VERSION"),
@@ -123,10 +126,7 @@ def test_two_commands_set_up() -> None:
 
 def test_options_exist() -> None:
     """Every option that the README's text names is one of the command line's."""
-    helps = "".join(
-        run(f"tfrec {c} --help", REPOSITORY).stdout
-        for c in ("", "convert", "plan", "schema", "verify", "repair", "index", "loader", "sources")
-    )
+    helps = "".join(run(f"tfrec {c} --help", REPOSITORY).stdout for c in ("", *_COMMANDS))
     named = set(
         re.findall(r"(?<![\w-])--[a-z][a-z-]+", re.sub(r"```sh.*?```", "", README, flags=re.DOTALL))
     )

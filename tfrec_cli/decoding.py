@@ -10,10 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from tfrec_cli._kernel import EXAMPLE_FACTS, ExampleSurvey
+from tfrec_cli._kernel import EXAMPLE_FACTS, ExampleSurvey, _examples_reference
 from tfrec_cli._kernel._examples_reference import FLOAT, NoExampleError, read_entry, read_example
 
-__all__ = ["KINDS", "NoExampleError", "Tally", "Values", "decode_entry", "decode_example"]
+__all__ = [
+    "KINDS",
+    "NoExampleError",
+    "Tally",
+    "Values",
+    "decode_entry",
+    "decode_example",
+    "message_fields",
+    "sequence_keys",
+]
 
 KINDS = ("no kind", "bytes", "float", "int64")
 """The kinds of a Feature, by the number that a survey gives them."""
@@ -49,6 +58,44 @@ def decode_example(data: bytes | memoryview) -> dict[str, Values]:
     view = memoryview(data).cast("B")
     entries, _ = read_example(view, 0, len(view))
     return {e.key.decode("utf-8", "surrogateescape"): _values(e.kind, e.values) for e in entries}
+
+
+def message_fields(data: bytes) -> list[int]:
+    """The numbers of the fields of a protobuf message of any kind, sorted.
+
+    Raises NoExampleError where `data` is no message, or one without fields.
+    """
+    view = memoryview(data)
+    numbers = {field[0] for field in _examples_reference.message_fields(view, 0, len(view))}
+    if not numbers:
+        raise NoExampleError("no fields")
+    return sorted(numbers)
+
+
+def sequence_keys(data: bytes) -> list[str]:
+    """The keys of the feature lists of a `tf.train.SequenceExample`, sorted.
+
+        SequenceExample { 1: Features context, 2: FeatureLists }
+        FeatureLists    { 1: repeated map entry { 1: key, 2: FeatureList { 1: repeated Feature } } }
+
+    Raises NoExampleError where `data` is none.
+    """
+    view, keys = memoryview(data), set()
+    # The context is read as an Example's features are.
+    read_example(view, 0, len(view))
+    fields = _examples_reference.message_fields
+    lists = [f for f in fields(view, 0, len(view)) if f[:2] == (2, 2)]
+    for _, _, start, end in lists:
+        for number, wire, low, high in fields(view, start, end):
+            if (number, wire) != (1, 2):
+                raise NoExampleError("not feature lists")
+            entry = fields(view, low, high)
+            if any(field[:2] not in ((1, 2), (2, 2)) for field in entry):
+                raise NoExampleError("not a feature list")
+            keys |= {bytes(view[a:b]) for n, _, a, b in entry if n == 1}
+    if not lists:
+        raise NoExampleError("no feature lists")
+    return sorted(key.decode("utf-8", "surrogateescape") for key in keys)
 
 
 def _values(kind: int, values: list[Any]) -> Values:
@@ -137,7 +184,7 @@ class Tally:
             take = (mine[name] < 0) & (new[name] >= 0)
             places[name][take] = starts[new[name][take]]
             mine[name][take] = new[name][take] + record
-        for name in ("present", "kind_records", "values", "bytes"):
+        for name in ("present", "kind_records", "values", "bytes", "payload"):
             mine[name] += new[name]
         known = new["fewest"] >= 0
         less = known & ((mine["fewest"] < 0) | (new["fewest"] < mine["fewest"]))

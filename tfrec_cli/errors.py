@@ -142,6 +142,18 @@ def listed(items: Sequence[str], most: int) -> str:
     return ", ".join(items[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
+def human_size(size: float) -> str:
+    """Bytes as `12.3 MB` (powers of 1000)."""
+    if round(size) < 1000:
+        return f"{size:.0f} bytes"
+    for unit in ("kB", "MB", "GB"):
+        size /= 1000
+        # What rounding makes a thousand is one of the next unit.
+        if round(size, 1) < 1000:
+            return f"{size:.1f} {unit}"
+    return f"{size / 1000:.1f} TB"
+
+
 def first_line(error: BaseException) -> str:
     """The first line of what an error says, without the full stop; its kind where it says nothing.
 

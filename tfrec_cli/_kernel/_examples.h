@@ -10,8 +10,7 @@ typedef struct {
     const uint8_t *at, *end;
 } Part;
 
-/* One field of a message. A length-delimited field has its content in `body`, a varint its value
- * in `value`. */
+/* One field of a message. Its content is `body`, a varint has its value in `value` too. */
 typedef struct {
     uint64_t number, value;
     int wire;
@@ -21,12 +20,12 @@ typedef struct {
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 enum { FOUND_NONE, FOUND_BYTES, FOUND_FLOAT, FOUND_INT64, FOUND_KINDS };
 
-/* One entry of a record's feature map. `slot` is its place in the table, `dead` says that a later
- * entry of the same record has the same key. */
+/* One entry of a record's feature map. `payload`: bytes of its values alone. `slot` is its place in
+ * the table, `dead` says that a later entry of the same record has the same key. */
 typedef struct {
     Part whole, key;
     int kind, dead;
-    int64_t count, low, high, slot;
+    int64_t count, low, high, payload, slot;
 } Entry;
 
 /* What the records so far say of one key; the caller sees it as so many int64. Records are given
@@ -34,7 +33,7 @@ typedef struct {
 typedef struct {
     int64_t present, absent, repeated;
     int64_t kind_records[FOUND_KINDS], kind_first[FOUND_KINDS];
-    int64_t fewest, most, values, low, high, bytes;
+    int64_t fewest, most, values, low, high, bytes, payload;
 } Facts;
 
 typedef struct {
@@ -101,7 +100,10 @@ static inline int part_field(Part *part, Field *field) {
     case WIRE_BYTES:
         return part_varint(part, &size) ? -1 : part_take(part, size, &field->body);
     case WIRE_VARINT:
-        return part_varint(part, &field->value);
+        if (part_varint(part, &field->value))
+            return -1;
+        field->body.end = part->at;
+        return 0;
     case WIRE_64:
         return part_take(part, 8, &field->body);
     case WIRE_32:
@@ -206,32 +208,37 @@ static int entry_ints(Entry *entry, Part packed) {
 
 /* One field of a BytesList, FloatList or Int64List. */
 static inline int entry_item(Entry *entry, Field *field) {
+    int64_t size = field->body.end - field->body.at;
     if (field->number != 1)
         return 0;
     switch (entry->kind) {
     case FOUND_BYTES:
-        entry->count += field->wire == WIRE_BYTES;
-        return 0;
+        if (field->wire != WIRE_BYTES)
+            return 0;
+        entry->count++;
+        break;
     case FOUND_FLOAT:
-        if (field->wire == WIRE_BYTES) {
-            if ((field->body.end - field->body.at) % 4)
-                return -1;
-            entry->count += (field->body.end - field->body.at) / 4;
-        }
-        entry->count += field->wire == WIRE_32;
-        return 0;
+        if (field->wire != WIRE_BYTES && field->wire != WIRE_32)
+            return 0;
+        if (size % 4)
+            return -1;
+        entry->count += size / 4;
+        break;
     default:
-        if (field->wire == WIRE_BYTES)
-            return entry_ints(entry, field->body);
+        if (field->wire != WIRE_BYTES && field->wire != WIRE_VARINT)
+            return 0;
         if (field->wire == WIRE_VARINT)
             entry_int64(entry, field->value);
-        return 0;
+        else if (entry_ints(entry, field->body))
+            return -1;
     }
+    entry->payload += size;
+    return 0;
 }
 
 static inline void entry_clear(Entry *entry, int kind) {
     entry->kind = kind;
-    entry->count = 0;
+    entry->count = entry->payload = 0;
     entry->low = INT64_MAX;
     entry->high = INT64_MIN;
 }
@@ -376,7 +383,9 @@ static inline void slot_count(Slot *slot, const Entry *entry, int64_t number, in
         facts->absent = ordinals[slot->last + 1];
     slot->last = ordinal;
     facts->present++;
-    facts->bytes += entry->whole.end - entry->whole.at;
+    int64_t size = entry->whole.end - entry->whole.at;
+    facts->bytes += 1 + varint_size((uint64_t)size) + size;
+    facts->payload += entry->payload;
     if (facts->kind_records[entry->kind]++ == 0)
         facts->kind_first[entry->kind] = number;
     if (entry->kind == FOUND_NONE)

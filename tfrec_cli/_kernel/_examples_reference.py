@@ -38,7 +38,8 @@ class NoExampleError(ValueError):
 class Entry:
     """One entry of a feature map: where it is, its key, and the values of its Feature.
 
-    values: int for int64, bytes for bytes; for float the four bytes of each.
+    values: int for int64, bytes for bytes; for float the four bytes of each. payload: bytes of
+    the values alone.
     """
 
     start: int
@@ -46,6 +47,7 @@ class Entry:
     key: bytes = b""
     kind: int = NO_KIND
     values: list[Any] = field(default_factory=list)
+    payload: int = 0
 
 
 def read_entry(data: memoryview, start: int, end: int) -> Entry:
@@ -139,6 +141,7 @@ class _Facts:
     low: int = _MAX
     high: int = _MIN
     bytes: int = 0
+    payload: int = 0
 
     def note_gap(self, ordinal: int, examples: list[int]) -> None:
         """The first Example between the last counted and `ordinal` lacks the feature."""
@@ -150,7 +153,9 @@ class _Facts:
         self.note_gap(len(examples) - 1, examples)
         self.last = len(examples) - 1
         self.present += 1
-        self.bytes += entry.end - entry.start
+        size = entry.end - entry.start
+        self.bytes += 1 + max(1, -(-size.bit_length() // 7)) + size
+        self.payload += entry.payload
         if not self.kind_records[entry.kind]:
             self.kind_first[entry.kind] = examples[-1]
         self.kind_records[entry.kind] += 1
@@ -237,10 +242,13 @@ def _read_feature(data: memoryview, start: int, end: int, entry: Entry) -> None:
         if wire != _WIRE_BYTES or number > INT64:
             continue
         if entry.kind != number:
-            entry.kind, entry.values = number, []
+            entry.kind, entry.values, entry.payload = number, [], 0
         for inner, inner_wire, first, last in _fields(data, low, high):
             if inner == 1:
-                entry.values += _items(data, (first, last), number, inner_wire)
+                items = _items(data, (first, last), number, inner_wire)
+                entry.values += items
+                # Without a value there are no bytes either: the field is of another wire type.
+                entry.payload += last - first if items else 0
 
 
 def _items(data: memoryview, place: tuple[int, int], kind: int, wire: int) -> list[Any]:
@@ -262,3 +270,11 @@ def _integers(data: memoryview, at: int, end: int) -> list[int]:
         value, at = _varint(data, at, end)
         values.append(value - (1 << 64) if value >> 63 else value)
     return values
+
+
+def message_fields(data: memoryview, start: int, end: int) -> list[tuple[int, int, int, int]]:
+    """Number, wire type, start and end of the content of each field of any message.
+
+    Raises NoExampleError where the bytes are none.
+    """
+    return list(_fields(data, start, end))

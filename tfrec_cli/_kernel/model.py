@@ -82,6 +82,7 @@ EXAMPLE_FACTS = np.dtype(
         ("low", "<i8"),
         ("high", "<i8"),
         ("bytes", "<i8"),
+        ("payload", "<i8"),
     ]
 )
 """What a run of records says of one feature. Records are numbers from 0, -1 where there is none.
@@ -90,7 +91,7 @@ present: records that have it. absent: the first Example without it. repeated: t
 key twice, of which the last counts. kind_records, kind_first: how many records hold it with no
 kind at all, as bytes, float and int64, and the first of each. fewest, most: values in a record, of
 those with a kind, -1 without any. values: all of them. low, high: least and greatest int64.
-bytes: of its map entries on the wire.
+bytes: of its map entries on the wire, with their tags and lengths; payload: of its values alone.
 """
 
 

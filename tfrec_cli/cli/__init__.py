@@ -21,7 +21,10 @@ from tfrec_cli.cli.signals import Terminated, watch
 from tfrec_cli.errors import TfrecError
 
 # Each is a module of this room; only that of the command that runs is imported.
-_COMMANDS = ("convert", "plan", "schema", "verify", "repair", "index", "loader", "sources")
+_COMMANDS = (
+    *("convert", "plan", "schema", "inspect", "head", "verify", "repair", "index", "loader"),
+    "sources",
+)
 
 
 class _Commands(click.Group):
@@ -67,6 +70,8 @@ def cli() -> None:
     tfrec convert penguins.csv dataset     write a dataset, types inferred
     tfrec schema penguins.csv > s.yaml     see and edit what was inferred
     tfrec loader dataset > load.py         the code that reads it
+    tfrec inspect dataset                  features, files, where the bytes go
+    tfrec head dataset                     its first records
     tfrec verify dataset                   every checksum, count and kind of it
     tfrec repair dataset repaired          the good records of damaged files
     """

@@ -9,6 +9,7 @@ import click
 
 from tfrec_cli import __version__
 from tfrec_cli.errors import UsageError, counted
+from tfrec_cli.errors import human_size as human_size
 
 if TYPE_CHECKING:
     _ParamType = click.ParamType[Any]
@@ -89,18 +90,6 @@ def parse_source_options(pairs: Sequence[str]) -> dict[str, str]:
             raise UsageError(f"-O {key} is given twice.")
         options[key] = value
     return options
-
-
-def human_size(size: float) -> str:
-    """Bytes as `12.3 MB` (powers of 1000)."""
-    if round(size) < 1000:
-        return f"{size:.0f} bytes"
-    for unit in ("kB", "MB", "GB"):
-        size /= 1000
-        # What rounding makes a thousand is one of the next unit.
-        if round(size, 1) < 1000:
-            return f"{size:.1f} {unit}"
-    return f"{size / 1000:.1f} TB"
 
 
 def plural(count: int, noun: str) -> str:

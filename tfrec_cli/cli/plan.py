@@ -12,19 +12,16 @@ import click
 
 from tfrec_cli.cli import convert
 from tfrec_cli.cli.common import human_size, plural
+from tfrec_cli.cli.footprints import WIDTH, footprint_lines, saving_lines
 from tfrec_cli.cli.progress import TerminalReporter
 from tfrec_cli.options import ConvertOptions
 
 if TYPE_CHECKING:
     from tfrec_cli.estimates.comparison import Trial
-    from tfrec_cli.estimates.footprint import FeatureBytes, Footprint
     from tfrec_cli.estimates.forecast import Comparison, Forecast, SplitForecast
 
-WIDTH = 100
-# Features, and shards of a split, that are listed one by one.
-SHOWN_FEATURES = 20
+# Shards of a split that are listed one by one.
 SHOWN_SHARDS = 4
-LEAST_SAVING = 0.01
 
 _OWN = {"paths", "as_json", "quiet", "debug"}
 _ONLY_FOR_WRITING = {"rejects", "verify", "profile", "profile_trace", "profile_tensorboard"}
@@ -111,8 +108,8 @@ def _lines(found: Forecast) -> Iterator[str]:
         yield f"  skipped  {plural(found.rejected, 'row')} in error"
     yield f"  sample   {_sample(found)}"
     yield ""
-    yield from _footprint_lines(found.footprint)
-    yield from _saving_lines(found)
+    yield from footprint_lines(found.footprint)
+    yield from saving_lines(found.savings, found.plain_bytes)
     yield ""
     for split in found.splits:
         yield from textwrap.wrap(split.advice, WIDTH, subsequent_indent="  ")
@@ -140,41 +137,6 @@ def _sample(found: Forecast) -> str:
     if not found.sample_whole:
         rows = f"{found.sampled_rows:,} of {plural(found.rows, 'row')}, from all over the source"
     return f"{rows}; {untimed} is not counted"
-
-
-def _footprint_lines(found: Footprint) -> Iterator[str]:
-    """The whole by kind of bytes, then the largest features."""
-    total = max(found.total, 1)
-    groups = found.groups
-    shown = groups[:SHOWN_FEATURES]
-    width = min(40, max(len("where the bytes go"), *(len(f.key) for f in shown)))
-    head = ("values", "names", "protobuf", "framing", "all", "")
-    yield f"{'where the bytes go':<{width}}" + "".join(f"{word:>11}" for word in head).rstrip()
-    for feature in shown:
-        yield _feature_line(feature, width, total)
-    if more := len(groups) - len(shown):
-        yield f"… and {more:,} smaller {'feature' if more == 1 else 'features'}"
-    sizes = (found.values, found.names, found.protobuf, found.framing, found.total)
-    yield f"{'all':<{width}}" + "".join(f"{human_size(size):>11}" for size in sizes)
-    shares = "".join(f"{size / total:>11.0%}" for size in sizes)
-    yield f"{'':<{width}}{shares}"
-
-
-def _feature_line(feature: FeatureBytes, width: int, total: float) -> str:
-    key = feature.key if len(feature.key) <= width else feature.key[: width - 1] + "…"
-    sizes = [human_size(size) for size in (feature.values, feature.names, feature.other)]
-    columns = "".join(f"{text:>11}" for text in [*sizes, "", human_size(feature.total)])
-    return f"{key:<{width}}{columns}{feature.total / total:>11.0%}"
-
-
-def _saving_lines(found: Forecast) -> Iterator[str]:
-    total = max(found.plain_bytes, 1)
-    worth = [saving for saving in found.savings if saving.bytes >= LEAST_SAVING * total]
-    if worth:
-        yield ""
-    for saving in worth:
-        text = f"{saving.text} would save {human_size(saving.bytes)} ({saving.bytes / total:.0%})"
-        yield from textwrap.wrap(text, WIDTH, subsequent_indent="  ")
 
 
 def _comparison_lines(found: Comparison) -> Iterator[str]:

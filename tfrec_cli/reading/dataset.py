@@ -151,7 +151,8 @@ class RecordDataset:
 
         block: bytes of records decoded in one go.
         """
-        files = self._files_of(split)
+        self._check_whole()
+        files = self.files_of(split)
         features = choose(list(self.features.values()), columns)
         by_manifest = self.manifest is not None and bool(self.manifest.features)
         decoder = ChunkDecoder(features, by_manifest, are_all=columns is None)
@@ -163,7 +164,8 @@ class RecordDataset:
 
     def records(self, split: str | None = None) -> Iterator[bytes]:
         """The bytes of each record, in order, whatever they are."""
-        for target in self._files_of(split):
+        self._check_whole()
+        for target in self.files_of(split):
             for chunk in read_chunks(target):
                 view, start = memoryview(chunk.data), 0
                 for end in chunk.ends.tolist():
@@ -175,7 +177,8 @@ class RecordDataset:
 
         Raises UsageError for compressed files, DamageError, DatasetError.
         """
-        return Records(self._files_of(split))
+        self._check_whole()
+        return Records(self.files_of(split))
 
     def __getitem__(self, number: int) -> dict[str, Any]:
         """One record of plain files by number, as those that iterating gives. Raises as `by_number`
@@ -195,11 +198,11 @@ class RecordDataset:
 
     def only(self, split: str) -> RecordDataset:
         """The dataset with the files of one split alone. Raises UsageError for none."""
-        found = Dataset(self.path, self._files_of(split), self.manifest, None, self.findings)
+        found = Dataset(self.path, self.files_of(split), self.manifest, None, self.findings)
         return RecordDataset(found, self.jobs)
 
-    def _files_of(self, split: str | None) -> tuple[Target, ...]:
-        self._check_whole()
+    def files_of(self, split: str | None) -> tuple[Target, ...]:
+        """The files of a split, all where it is None. Raises UsageError for none."""
         if split is None:
             return self.files
         if found := self.splits.get(split):

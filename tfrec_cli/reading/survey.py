@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,7 +36,7 @@ class FeatureTally:
 
     present: records that have the key; kind_records: how many with no kind, as bytes, float and
     int64. fewest, most: values in a record, -1 without any. values: all of them. low, high: least
-    and greatest int64. bytes: of its map entries.
+    and greatest int64. bytes: of its map entries, payload: of its values alone.
     """
 
     key: bytes
@@ -48,6 +48,7 @@ class FeatureTally:
     low: int = 2**63 - 1
     high: int = -(2**63)
     bytes: int = 0
+    payload: int = 0
 
     @property
     def kind(self) -> str:
@@ -68,6 +69,7 @@ class FeatureTally:
         self.low = min(self.low, int(facts["low"]))
         self.high = max(self.high, int(facts["high"]))
         self.bytes += int(facts["bytes"])
+        self.payload += int(facts["payload"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +100,21 @@ class DatasetSurvey:
 
 
 def survey_records(
-    targets: Sequence[Target], jobs: int, reporter: Reporter = SILENT
+    targets: Sequence[Target],
+    jobs: int,
+    reporter: Reporter = SILENT,
+    watch: Callable[[Chunk], None] | None = None,
 ) -> DatasetSurvey:
     """Look at all records of `targets`, on `jobs` threads, in bounded memory.
 
-    Raises DamageError where one is not intact, OSError where a file cannot be read.
+    watch: is given each chunk in order, in the calling thread. Raises DamageError where a record is
+    not intact, OSError where a file cannot be read.
     """
     gathered = _Gathered()
     for chunk, survey in ordered_flat_map(read_chunks, _survey, targets, jobs):
         gathered.add(chunk, survey)
+        if watch is not None:
+            watch(chunk)
         if chunk.container is None:
             reporter.advance(len(chunk.ends), chunk.data.size)
     return gathered.result()

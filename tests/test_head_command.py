@@ -1,0 +1,167 @@
+"""`tfrec head` shows the first records, whatever they hold."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from PIL import Image
+from test_kernel_examples import entry, example, floats, ints, texts
+
+import tfrec_cli
+from tfrec_cli.inspection.values import describe, float32, readable, text_of
+from tfrec_cli.records.framing import frame
+
+
+def tfrec(*args, cwd=None):
+    command = [sys.executable, "-m", "tfrec_cli", *map(str, args)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def head(*args):
+    done = tfrec("head", *args)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def lines(*args):
+    return [json.loads(line) for line in head(*args, "--json").splitlines()]
+
+
+def picture(kind, size=(64, 48)):
+    out = io.BytesIO()
+    Image.fromarray(np.zeros((size[1], size[0], 3), np.uint8)).save(out, kind)
+    return out.getvalue()
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    table = pa.table(
+        {
+            "n": range(20),
+            "w": pa.array([0.1, None] * 10, pa.float32()),
+            "t": ["écho", "a\tb"] * 10,
+            "v": [[1, 2, 3]] * 20,
+        }
+    )
+    tfrec_cli.convert(table, tmp_path / "d", split="train=0.5,test=0.5", split_exact=True)
+    return tmp_path / "d"
+
+
+def test_records_as_json_lines(dataset):
+    rows = lines(dataset, "-n", 100)
+    assert len(rows) == 20
+    assert sorted(row["n"] for row in rows) == list(range(20))
+    for row in rows:
+        even = row["n"] % 2 == 0
+        expected = {"n": row["n"], "t": "écho" if even else "a\tb", "v": [1, 2, 3]}
+        assert row == (expected | {"w": 0.1} if even else expected)
+    assert len(lines(dataset)) == 5
+    assert lines(dataset, "-n", 0) == []
+
+
+def test_splits_and_columns(dataset):
+    rows = lines(dataset, "--split", "test", "-n", 100, "--columns", "v,n")
+    assert len(rows) == 10
+    assert list(rows[0]) == ["v", "n"]
+    done = tfrec("head", dataset, "--split", "valid")
+    assert done.returncode == 2
+    assert 'no split is called "valid"' in done.stderr
+    done = tfrec("head", dataset, "--columns", "nn")
+    assert done.returncode == 2
+    assert 'no feature of these records is called "nn". Did you mean "n"?' in done.stderr
+
+
+def test_a_table_where_it_fits_else_blocks(dataset, tmp_path):
+    text = head(dataset, "-n", 3).splitlines()
+    assert text[0].split() == ["n", "t", "v", "w"]
+    assert len(text) == 4
+    assert any("(none)" in line for line in head(dataset, "-n", 20).splitlines())
+    wide = tmp_path / "wide.tfrecord"
+    wide.write_bytes(frame(example(*(entry(b"key%d" % n, ints(n, n)) for n in range(30)))))
+    text = head(wide).splitlines()
+    assert text[0] == f"{wide}, record 0"
+    assert text[5].split(maxsplit=1) == ["key4", "[4, 4]"]
+
+
+def test_bytes_as_what_they_are(tmp_path):
+    jpeg = picture("JPEG")
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes(
+        frame(example(entry(b"image", texts(jpeg)), entry(b"raw", texts(b"\x00\xff"))))
+    )
+    (row,) = lines(path)
+    assert row["image"].startswith("<jpeg 64×48, ")
+    assert row["raw"] == "<2 bytes: 00 ff>"
+    (row,) = lines(path, "--base64")
+    assert base64.b64decode(row["image"]) == jpeg
+    assert tfrec("head", path, "--base64").returncode == 2
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "BMP"])
+def test_images_are_told_with_their_size(kind):
+    assert describe(picture(kind)).startswith(f"<{kind.lower()} 64×48, ")
+
+
+@pytest.mark.parametrize("data", [b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"BM", b"\xff"])
+def test_cut_images_are_no_trouble(data):
+    for size in range(len(data), 40):
+        assert readable(data + bytes(size - len(data)))
+
+
+def test_text_has_no_control_characters():
+    assert text_of("a\tb\né".encode()) == "a\tb\né"
+    assert text_of(b"a\x00") is None
+    assert text_of(b"\xff") is None
+
+
+def test_floats_have_few_digits_and_json_words():
+    assert [float32(v) for v in (np.float32(0.1), np.float32(1e30), 2.0)] == [0.1, 1e30, 2.0]
+    assert [float32(v) for v in (np.nan, np.inf, -np.inf)] == ["NaN", "Infinity", "-Infinity"]
+
+
+def test_one_value_in_a_list_is_a_list(tmp_path):
+    path = tmp_path / "a.tfrecord.gz"
+    records = [example(entry(b"x", ints(*range(n)))) for n in (1, 2, 0)]
+    path.write_bytes(gzip.compress(b"".join(map(frame, records))))
+    assert [row["x"] for row in lines(path)] == [[0], [0, 1], []]
+
+
+def test_payloads_that_are_no_example(tmp_path):
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes(frame(picture("PNG")) + frame(b'{"a": 1}') + frame(example()))
+    rows = lines(path)
+    assert rows[0]["record"].startswith("<png 64×48")
+    assert rows[1:] == [{"record": '{"a": 1}'}, {}]
+
+
+def test_features_of_several_kinds_and_of_none(tmp_path):
+    path = tmp_path / "a.tfrecord"
+    records = [entry(b"x", ints(1)), entry(b"x", floats(0.5)), entry(b"x", b"")]
+    path.write_bytes(b"".join(frame(example(record)) for record in records))
+    assert lines(path) == [{"x": 1}, {"x": 0.5}, {"x": None}]
+
+
+def test_damage_behind_the_first_records_does_not_matter(tmp_path):
+    good = b"".join(frame(example(entry(b"x", ints(n)))) for n in range(3))
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes(good + b"damage")
+    assert len(lines(path, "-n", 3)) == 3
+    done = tfrec("head", path, "-n", 4)
+    assert done.returncode == 3
+    assert "record 3, byte" in done.stderr
+
+
+def test_nothing_there(tmp_path):
+    done = tfrec("head", tmp_path / "none")
+    assert done.returncode == 1
+    assert "nothing is there" in done.stderr
+    (tmp_path / "empty.tfrecord").touch()
+    assert head(tmp_path / "empty.tfrecord") == "no records\n"

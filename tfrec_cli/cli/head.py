@@ -1,0 +1,138 @@
+"""`tfrec head`: the first records, as a table or as JSON lines."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tfrec_cli.cli.common import debug_option
+from tfrec_cli.errors import shorten
+
+if TYPE_CHECKING:
+    from tfrec_cli.inspection.head import HeadRecord
+
+# Characters of a value in a table, and of one that has a line of its own.
+CELL = 32
+LINE = 76
+MISSING = "(none)"
+
+
+@click.command("head", short_help="The first records, as a table or as JSON lines.")
+@click.argument("dataset", type=click.Path())
+@click.option(
+    "-n", "--records", "count", metavar="N", type=click.IntRange(0), default=5, show_default=True,
+    help="How many records.",
+)  # fmt: skip
+@click.option("--split", metavar="NAME", help="Records of this split only.")
+@click.option("--columns", metavar="NAME[,…]", help="These features only, in this order.")
+@click.option("--json", "as_json", is_flag=True, help="Print each record as a line of JSON.")
+@click.option(
+    "--base64", "as_base64", is_flag=True,
+    help="Print all bytes in base64 (with --json), whole and without guessing what they are.",
+)  # fmt: skip
+@debug_option
+def command(
+    dataset: str,
+    count: int,
+    split: str | None,
+    columns: str | None,
+    as_json: bool,
+    as_base64: bool,
+) -> None:
+    r"""Print the first records of DATASET: a folder or TFRecord file of any origin, or a pattern.
+
+    Bytes are shown as text where they are UTF-8, else by what they are: <jpeg 640×480, 31.2 kB>.
+    In JSON, features that a record lacks are left out.
+
+    \b
+    tfrec head dataset
+    tfrec head 'shards/train-*' -n 1000 --json | jq .label
+    """
+    from tfrec_cli.errors import UsageError
+    from tfrec_cli.inspection.head import first_records, json_of, list_features
+    from tfrec_cli.reading import open_dataset
+
+    if as_base64 and not as_json:
+        raise UsageError("--base64 goes with --json.")
+    opened = open_dataset(dataset, jobs=1)
+    keys = None if columns is None else [key for key in columns.split(",") if key]
+    lists = list_features(opened, count, split)
+    found = first_records(opened, count, split, keys)
+    if as_json:
+        for record in found:
+            _echo(json.dumps(json_of(record, lists, as_base64), ensure_ascii=False))
+        return
+    rows = [(record, json_of(record, lists)) for record in found]
+    for line in _lines(rows, shutil.get_terminal_size((100, 24)).columns):
+        _echo(line)
+
+
+def _echo(line: str) -> None:
+    click.echo(line.encode("utf-8", "backslashreplace"))
+
+
+def _lines(rows: Sequence[tuple[HeadRecord, dict[str, Any]]], width: int) -> Iterator[str]:
+    """A table where it fits in `width`, else a block of lines for each record."""
+    if not rows:
+        yield "no records"
+        return
+    keys = list(dict.fromkeys(key for _, values in rows for key in values))
+    table = [[shorten(key, CELL) for key in keys]]
+    table += [[_cell(values, key, CELL) for key in keys] for _, values in rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    if keys and sum(widths) + 2 * (len(widths) - 1) <= width:
+        right = [all(_is_number(values.get(key)) for _, values in rows) for key in keys]
+        for row in table:
+            yield "  ".join(map(_pad, row, widths, right)).rstrip()
+        return
+    for number, (record, values) in enumerate(rows):
+        if number:
+            yield ""
+        yield from _block(record, values)
+
+
+def _block(record: HeadRecord, values: dict[str, Any]) -> Iterator[str]:
+    yield f"{record.file}, record {record.number}"
+    names = [shorten(key, 60) for key in values]
+    width = max(map(len, names), default=0)
+    for name, key in zip(names, values, strict=True):
+        yield f"  {name:<{width}}  {_cell(values, key, LINE)}"
+
+
+def _pad(text: str, width: int, right: bool) -> str:
+    return text.rjust(width) if right else text.ljust(width)
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or isinstance(value, int | float)
+
+
+def _cell(values: dict[str, Any], key: str, limit: int) -> str:
+    """One value in at most `limit` characters; of a list as many as fit, and how many there are."""
+    value = values.get(key)
+    if value is None:
+        return MISSING
+    if not isinstance(value, list):
+        return shorten(str(value), limit)
+    return _list(value, limit)
+
+
+def _list(items: Sequence[Any], limit: int) -> str:
+    shown: list[str] = []
+    room = limit - len(f"[… {len(items):,} values]")
+    for item in items:
+        text = shorten(str(item), limit)
+        room -= len(text) + 2
+        if room < 0:
+            break
+        shown.append(text)
+    if len(shown) == len(items):
+        return f"[{', '.join(shown)}]"
+    whole = f"[{', '.join(str(item) for item in items[:limit])}]"
+    if len(items) <= limit and len(whole) <= limit and whole.isprintable():
+        return whole
+    return f"[{''.join(f'{text}, ' for text in shown)}… {len(items):,} values]"

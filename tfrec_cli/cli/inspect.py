@@ -1,0 +1,180 @@
+"""`tfrec inspect`: what datasets hold, and where their bytes go."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from tfrec_cli.cli.common import debug_option, human_size, plural
+from tfrec_cli.cli.footprints import WIDTH, footprint_lines, saving_lines
+from tfrec_cli.cli.progress import TerminalReporter
+from tfrec_cli.errors import listed, shorten
+from tfrec_cli.options import default_jobs
+
+if TYPE_CHECKING:
+    from tfrec_cli.inspection.payload import Payload
+    from tfrec_cli.inspection.run import FeatureReport, Inspection, SplitFacts
+
+# Files of a split, and features, that are listed one by one.
+SHOWN_FILES = 4
+SHOWN_FEATURES = 50
+# Parquet is worth a word where it takes at most this share of the bytes.
+PARQUET = 0.8
+_WORDS = {"none": "not compressed", "gzip": "GZIP", "zlib": "ZLIB"}
+
+
+@click.command("inspect", short_help="Features, files, and where the bytes go.")
+@click.argument("paths", metavar="DATASET...", nargs=-1, required=True, type=click.Path())
+@click.option(
+    "-j", "--jobs", metavar="N", type=click.IntRange(1),
+    help="Threads. Default: as many as there are processors.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
+@debug_option
+def command(paths: tuple[str, ...], jobs: int | None, as_json: bool) -> int:
+    r"""Tell what DATASET... hold: folders, TFRecord files of any origin, patterns of them; plain,
+    GZIP or ZLIB. All records are read, and their checksums checked.
+
+    Features with kind, shape, and the share of records that have them; records, bytes and
+    compression of the files; where the bytes go, and what would save some. Records that are no
+    tf.train.Example are told by what they are. Exit code 3 where files are missing or damaged.
+
+    \b
+    tfrec inspect dataset
+    tfrec inspect 'shards/train-*' --json
+    """
+    from tfrec_cli.inspection.run import document, inspect
+
+    reporter = TerminalReporter(bar=not as_json)
+    try:
+        found = inspect(paths, jobs or default_jobs(), reporter)
+    finally:
+        reporter.close()
+    if as_json:
+        click.echo(json.dumps({"datasets": [document(one) for one in found]}, indent=2))
+    else:
+        for number, one in enumerate(found):
+            lines = [*([""] if number else []), *_lines(one)]
+            click.echo("\n".join(lines).encode("utf-8", "backslashreplace"))
+            for problem in one.problems:
+                click.echo(f"tfrec: {problem}".encode("utf-8", "backslashreplace"), err=True)
+    return 3 if any(one.problems for one in found) else 0
+
+
+def _lines(found: Inspection) -> Iterator[str]:
+    yield _title(found)
+    for split in found.splits:
+        yield from _split_lines(split)
+    for one in found.payloads:
+        yield from textwrap.wrap(_payload(one, found), WIDTH, subsequent_indent="    ")
+    if found.features:
+        yield ""
+        yield from _feature_lines(found)
+    if found.footprint is not None:
+        yield ""
+        yield from footprint_lines(found.footprint)
+        yield from saving_lines(found.savings, found.content_bytes)
+        yield from _parquet_lines(found)
+    advice = [split.advice for split in found.splits if split.advice]
+    if advice:
+        yield ""
+    for text in advice:
+        yield from textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+
+
+def _title(found: Inspection) -> str:
+    counts = f"{plural(found.records, 'record')} in {plural(len(found.files), 'file')}"
+    kinds = found.compression
+    if len(kinds) == 1:
+        packed = _WORDS[next(iter(kinds))]
+    else:
+        packed = ", ".join(f"{count:,} {_WORDS[kind]}" for kind, count in kinds.items())
+    size = human_size(found.bytes)
+    if found.bytes != found.content_bytes:
+        size += f" ({human_size(found.content_bytes)} of records)"
+    by = f", written by tfrec {found.version}" if found.version else ""
+    return f"{found.path}: {counts}, {size}, {packed}{by}"
+
+
+def _split_lines(split: SplitFacts) -> Iterator[str]:
+    name = split.name or "files"
+    counts = f"{plural(split.records, 'record')}, {human_size(split.bytes)}"
+    yield f"  {name:<8} {counts}"
+    shown = list(split.files)
+    if len(shown) > SHOWN_FILES:
+        shown = [*shown[: SHOWN_FILES - 1], shown[-1]]
+    names = [shorten(file.target.path.rpartition("/")[2], 80) for file in shown]
+    width = max(map(len, names))
+    for position, (file, text) in enumerate(zip(shown, names, strict=True)):
+        if position == SHOWN_FILES - 1 and len(split.files) > SHOWN_FILES:
+            yield "    …"
+        facts = f"{plural(file.records, 'record')}, {human_size(file.bytes)}"
+        yield f"    {text:<{width}}  {facts}"
+
+
+def _payload(one: Payload, found: Inspection) -> str:
+    place = f"(the first: {one.file}, record {one.record})"
+    count = "all" if one.records == found.records else f"{one.records:,}"
+    if one.kind == "tf.train.SequenceExample":
+        keys = listed([shorten(key, 40) for key in one.keys], 8)
+        lists = f"feature lists: {keys}" if keys else "without feature lists"
+        said = f"are tf.train.SequenceExample, {lists}; the features below are their context"
+        return f"  payload  {count} records {said} {place}"
+    return f"  payload  {count} records are no tf.train.Example, but {one.kind} {place}"
+
+
+def _feature_lines(found: Inspection) -> Iterator[str]:
+    shown = sorted(found.features, key=_natural)[:SHOWN_FEATURES]
+    rows = [("feature", "type", "present", "values")]
+    rows += [_feature_row(report, found.examples) for report in shown]
+    widths = [max(len(row[at]) for row in rows) for at in range(3)]
+    for key, kind, present, values in rows:
+        line = f"{key:<{widths[0]}}  {kind:<{widths[1]}}  {present:>{widths[2]}}  {values}"
+        yield line.rstrip()
+    if more := len(found.features) - len(shown):
+        yield f"… and {plural(more, 'more feature')}; --json lists all"
+
+
+def _natural(report: FeatureReport) -> list[tuple[int, str]]:
+    """A key to sort by that puts `pixel2` before `pixel10`."""
+    parts = re.split(r"([0-9]+)", report.info.key)
+    return [(int(part) if number % 2 else -1, part) for number, part in enumerate(parts)]
+
+
+def _feature_row(report: FeatureReport, examples: int) -> tuple[str, str, str, str]:
+    info = report.info
+    kind = f"{info.kind} {info.layout()}".rstrip()
+    said = []
+    if report.low is not None and report.high is not None:
+        low, high = report.low, report.high
+        said.append(str(low) if low == high else f"{low} to {high}")
+    if info.labels is not None:
+        said.append(plural(len(info.labels), "label"))
+    if report.kinds is not None:
+        kinds = [f"{name} in {plural(count, 'record')}" for name, count in report.kinds.items()]
+        said.append("; ".join(kinds))
+    return shorten(info.key, 50), kind, _share(report.present, examples), ", ".join(said)
+
+
+def _share(part: int, whole: int) -> str:
+    """`100%` for all and `0%` for none only."""
+    share = 100 * part / max(1, whole)
+    if part and part < whole:
+        return f"{min(max(share, 0.01), 99.99):.2f}%" if not 0.5 < share < 99.5 else f"{share:.1f}%"
+    return f"{share:.0f}%"
+
+
+def _parquet_lines(found: Inspection) -> Sequence[str]:
+    size = found.parquet_bytes
+    if size is None or not found.bytes or size > PARQUET * found.bytes:
+        return []
+    text = (
+        f"as Parquet the same would take about {human_size(size)} ({size / found.bytes:.0%} of the "
+        "files), for what does not need TFRecord"
+    )
+    return textwrap.wrap(text, WIDTH, subsequent_indent="  ")
