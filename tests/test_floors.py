@@ -12,14 +12,24 @@ from conftest import REPOSITORY
 PACKAGE = REPOSITORY / "tfrec_cli"
 
 FLOORS = [
-    {"errors", "options", "progress", "buffers", "kinds", "words", "wrappings", "stages"},
+    {
+        "errors",
+        "options",
+        "progress",
+        "buffers",
+        "kinds",
+        "words",
+        "wrappings",
+        "stages",
+        "scratch",
+    },
     {"_kernel"},
     {"schema"},
     {"casting", "encoding", "decoding", "records", "checksums"},
     {"sources", "dataset"},
     {"splitting", "shuffle"},
     {
-        *("settlement", "arrangement", "scanning", "plan", "tasks", "placing", "ordering"),
+        *("settlement", "arrangement", "scanning", "plan", "tasks", "placing", "ordering", "spill"),
         *("engines", "cluster", "rejects", "receipts", "writing"),
         *("provenance", "description", "preparation", "pipeline", "resumption", "shardlog"),
         *("conversion", "estimates", "profiling"),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,10 +17,18 @@ import tfrec_cli
 from tfrec_cli.dataset.naming import parse_dest
 from tfrec_cli.errors import DatasetError
 from tfrec_cli.options import ConvertOptions
-from tfrec_cli.ordering import MapWork, cut_piece, make_run, plan_memory, plan_segments
+from tfrec_cli.ordering import MapWork, cut_piece, make_runs, plan_memory, plan_segments
 from tfrec_cli.preparation import prepare
 from tfrec_cli.progress import SILENT
-from tfrec_cli.shuffle.merge import RunStack, encoded, merge_segment, records_of
+from tfrec_cli.shuffle.cuts import Cut, cuts
+from tfrec_cli.shuffle.merge import (
+    RunStack,
+    encoded,
+    merge_cut,
+    merge_runs,
+    merge_segment,
+    records_of,
+)
 from tfrec_cli.shuffle.runs import Room, Run, hold_run, run_path, run_schema, spill_run
 from tfrec_cli.shuffle.segments import Segments, sorted_rows
 
@@ -80,7 +90,7 @@ def test_runs_beyond_a_number_are_merged_and_equal_keys_keep_their_order(
     tmp_path: Path, most: int
 ) -> None:
     segments = Segments((3,))
-    stack = RunStack(str(tmp_path), pa.uint64(), most)
+    stack = RunStack(str(tmp_path), most, 40)
     rows = [(0, (n * 7 % 5) << 61, str(n).encode()) for n in range(120)]
     for number in range(40):
         path = tmp_path / f"run-{number}" if number % 3 else None
@@ -91,13 +101,87 @@ def test_runs_beyond_a_number_are_merged_and_equal_keys_keep_their_order(
     assert {path.name for path in tmp_path.iterdir()} == kept
 
 
-def test_a_run_is_an_arrow_stream(tmp_path: Path) -> None:
-    segments = Segments((4,))
-    run = run_of([(0, n << 62, b"x" * n) for n in range(4)], segments, tmp_path / "run")
-    with open(run.path, "rb") as file:
-        table = pa.ipc.open_stream(file).read_all()
-    assert table.schema == run_schema(pa.uint64())
-    assert table["record"].to_pylist() == [b"", b"x", b"xx", b"xxx"]
+BINARY = st.tuples(st.integers(0, 2), st.binary(max_size=3))
+
+
+def typed_run(rows: list[tuple[int, Any, bytes]], kind: pa.DataType, path: Path | None) -> Run:
+    """A run of (split, key, record) rows in two segments a split."""
+    rows = sorted(rows, key=lambda row: row[:2])
+    keys = pa.array([row[1] for row in rows], kind)
+    records = pa.array([row[2] for row in rows], pa.large_binary())
+    batch = pa.RecordBatch.from_arrays([keys, records], schema=run_schema(kind))
+    counts = [sum(row[0] == split for row in rows) for split in range(3)]
+    sample = None if kind == pa.uint64() else (b"\x40", b"\x80")
+    ends = Segments((2, 2, 2), sample).ends(counts, batch.column(0))
+    return hold_run(batch, ends) if path is None else spill_run(str(path), batch, ends)
+
+
+@given(st.data(), st.sampled_from([pa.uint64(), pa.large_binary()]), st.integers(0, 200))
+def test_whatever_is_merged_at_a_time_all_comes_in_order(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, kind: pa.DataType, most: int
+) -> None:
+    folder = tmp_path_factory.mktemp("runs")
+    pairs = data.draw(
+        st.lists(
+            st.lists(ROW if kind == pa.uint64() else BINARY, max_size=9), min_size=1, max_size=5
+        )
+    )
+    numbered = [
+        [
+            (split, key, f"{part}-{row}".encode() * (row % 4))
+            for row, (split, key) in enumerate(rows)
+        ]
+        for part, rows in enumerate(pairs)
+    ]
+    expected = [r[2] for r in sorted((r for p in numbered for r in p), key=lambda r: r[:2])]
+    for spilled in (0, 1, 2):
+        runs = [
+            typed_run(rows, kind, folder / f"{spilled}-{n}" if spilled > n % 2 else None)
+            for n, rows in enumerate(numbered)
+        ]
+        found = []
+        for split in range(3):
+            for cut in cuts(runs, range(2 * split, 2 * split + 2), most):
+                batch = merge_cut(runs, cut)
+                assert batch is not None or cut.parts is None
+                found += [] if batch is None else batch.column(1).to_pylist()
+                size = sum(len(key) if kind != pa.uint64() else 0
+                           for key in batch.column(0).to_pylist()) if batch else 0  # fmt: skip
+                size += sum(16 + len(r) for r in batch.column(1).to_pylist()) if batch else 0
+                assert size <= most or batch is None or batch.num_rows == 1
+        assert found == expected
+        merged_run = merge_runs(runs, str(folder / f"{spilled}-merged"), most)
+        assert merged([merged_run], Segments((2, 2, 2))) == expected
+        assert merged_run.ends.tolist() == np.sum([run.ends for run in runs], axis=0).tolist()
+
+
+@given(st.data(), st.sampled_from([pa.uint64(), pa.large_binary()]))
+def test_rows_of_a_run_are_read_by_position(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, kind: pa.DataType
+) -> None:
+    folder = tmp_path_factory.mktemp("runs")
+    pairs = data.draw(st.lists(ROW if kind == pa.uint64() else BINARY, min_size=1, max_size=12))
+    rows = [(split, key, str(n).encode()) for n, (split, key) in enumerate(pairs)]
+    held, spilled = typed_run(rows, kind, None), typed_run(rows, kind, folder / "run")
+    for segment in range(6):
+        count = held.rows_of(segment)
+        assert spilled.rows_of(segment) == count
+        assert kind == pa.uint64() or spilled.key_bytes(segment) == held.key_bytes(segment)
+        for first in range(count):
+            last = data.draw(st.integers(first + 1, count))
+            parts = [run.part(segment, first, last).to_pydict() for run in (held, spilled)]
+            assert (
+                parts[0] == parts[1] == held.read(segment)[0].slice(first, last - first).to_pydict()
+            )
+            (keys, sizes), (others, same) = (
+                run.keys(segment, first, 40) for run in (held, spilled)
+            )
+            assert keys.to_pylist()[: len(others)] == others.to_pylist()
+            assert sizes.tolist()[: len(same)] == same.tolist() != []
+    whole = [run.read(0, 6) for run in (held, spilled)]
+    assert [pa.Table.from_batches(batches)["record"].to_pylist() for batches in whole] == [
+        [r[2] for r in sorted(rows, key=lambda r: r[:2])]
+    ] * 2  # fmt: skip
 
 
 def test_runs_travel() -> None:
@@ -151,16 +235,59 @@ def test_records_and_arrays_are_each_other() -> None:
 
 def test_room_is_given_away_once() -> None:
     room = Room(100)
-    assert [room.take(size) for size in (60, 60, 40, 1)] == [True, False, True, False]
+    assert [room.take(size) for size in (60, 40, 0)] == [True, True, True]
+    assert not room.full
+    assert not room.take(1)
+    assert room.full
+    room.empty(50, direct=30)
+    assert [room.take(size) for size in (30, 29, 21)] == [False, True, True]
+    assert not room.full
 
 
 def test_the_budget_is_kept_whatever_the_jobs() -> None:
     for memory in (1, 2**20, 2**27, 2**32):
         for jobs in (1, 7, 64):
-            budget = plan_memory(memory, jobs, 1e12)
-            assert budget.workers * budget.run * 4 <= max(memory, 4)
-            assert budget.workers * budget.segment * 5 <= max(memory, 5)
-            assert budget.held == 0
+            for size in (0.0, memory / 3, 1e12):
+                budget = plan_memory(memory, jobs, size)
+                assert budget.held + budget.workers * budget.run * 6 <= max(memory, 6)
+                assert budget.workers * budget.segment * 5 <= max(memory, 5)
+                assert (budget.held == 0) == (size == 1e12 or memory == 1)
+
+
+def test_memory_is_held_to_when_the_plan_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records that turn out larger, or smaller, than the sample are cut by what they are."""
+    sizes = [20] * 300 + [4000] * 60
+    for name, rows in (("grows", sizes), ("shrinks", sizes[::-1])):
+        table = pa.table({"n": range(360), "x": [bytes([n % 251]) * n for n in rows]})
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=45)
+        for sort_by in ((), ("x",), ("n",)):
+            order: dict[str, Any] = {"sort_by": sort_by, "shuffle": not sort_by, "shards": 2}
+            source = str(tmp_path / f"{name}.parquet")
+            tfrec_cli.convert(source, str(tmp_path / "a"), name="d", overwrite=True, **order)
+            for mean in (10.0, 1e5):
+                monkeypatch.setattr("tfrec_cli.plan._mean_size", lambda *_, m=mean: m)
+                taken = list[int]()
+                monkeypatch.setattr("tfrec_cli.ordering.merge_cut", watched(taken))
+                options = order | {"memory": 60_000, "jobs": 1, "overwrite": True}
+                tfrec_cli.convert(source, str(tmp_path / "b"), name="d", **options)
+                monkeypatch.undo()
+                assert max(taken) <= 12_000
+                assert [p.read_bytes() for p in sorted((tmp_path / "a").glob("*.tfrecord-*"))] == [
+                    p.read_bytes() for p in sorted((tmp_path / "b").glob("*.tfrecord-*"))
+                ]
+
+
+def watched(taken: list[int]) -> Any:
+    """`merge_cut`, noting the bytes of records that it merges at a time."""
+
+    def merge(runs: list[Run], cut: Cut) -> pa.RecordBatch | None:
+        batch = merge_cut(runs, cut)
+        taken.append(0 if batch is None else batch.nbytes)
+        return batch
+
+    return merge
 
 
 def test_more_jobs_do_not_cut_a_large_dataset_into_ever_smaller_reads() -> None:
@@ -184,11 +311,12 @@ def test_map_tasks_travel_and_may_run_twice(tmp_path: Path) -> None:
     found = []
     for copy in (shared, pickle.loads(pickle.dumps(shared)), shared):
         pieces = pickle.loads(pickle.dumps(run.plan.pieces))
-        receipts = [make_run(copy, Room(0), part) for p in pieces for part in cut_piece(copy, p)]
+        receipts = [make_runs(copy, Room(0), part) for p in pieces for part in cut_piece(copy, p)]
         assert len(receipts) > 5
         assert sum(receipt.rows for receipt in receipts) == 400
-        assert len(list((tmp_path / "runs").iterdir())) == len(receipts)
-        found.append(merged([receipt.run for receipt in receipts], segments))
+        runs = [run for receipt in receipts for run in receipt.runs]
+        assert len(list((tmp_path / "runs").iterdir())) == len(runs)
+        found.append(merged(runs, segments))
     assert found[0] == found[1] == found[2]
     tfrec_cli.convert(
         options.sources, options.dest, shuffle=True, stratify="c", split=options.split
@@ -198,4 +326,4 @@ def test_map_tasks_travel_and_may_run_twice(tmp_path: Path) -> None:
 
 
 def test_where_runs_lie() -> None:
-    assert run_path("/x", "7") == "/x/run-7.arrows"
+    assert run_path("/x", "7") == "/x/run-7"

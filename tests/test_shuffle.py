@@ -25,7 +25,7 @@ from tfrec_cli.errors import DatasetError, UsageError
 from tfrec_cli.records.framing import read_records
 from tfrec_cli.shuffle.identity import OrderColumn
 from tfrec_cli.shuffle.keys import file_digests, keyed, mix, row_digests, text_digests
-from tfrec_cli.shuffle.sorting import sort_keys
+from tfrec_cli.shuffle.sorting import LONGEST_VALUE, sort_keys
 from tfrec_cli.sources.base import Origin, SourceBatch
 
 SEEDS = range(30)
@@ -277,6 +277,17 @@ def test_sort_keys_compare_as_the_values_do(data: st.DataObject, first: str, sec
 
 def _decoded(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def test_of_long_texts_the_beginning_decides_and_then_the_source(tmp_path: Path) -> None:
+    long = "x" * LONGEST_VALUE
+    texts = [long + "b", long + "a", long, long[1:] + "y", long[1:], "\0" * 20_000, "\0" * 19_999]
+    pq.write_table(pa.table({"t": texts, "n": range(7)}), tmp_path / "a.parquet")
+    source = str(tmp_path / "a.parquet")
+    for memory in ("1GiB", "9kB"):
+        dest = tmp_path / memory
+        tfrec_cli.convert(source, str(dest), sort_by="t", memory=memory)
+        assert list(positions(tmp_path, [source], dest)) == [5, 6, 4, 0, 1, 2, 3]
 
 
 def test_nan_comes_after_numbers_and_before_gaps() -> None:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 import tfrec_cli
 from tfrec_cli.arrangement import arrange
+from tfrec_cli.cli import main
 from tfrec_cli.cli.order import split_classes
 from tfrec_cli.dataset.manifest import load_manifest
 from tfrec_cli.errors import CellError, DatasetError, SourceError, UsageError
@@ -687,3 +688,49 @@ def test_wide_tables_are_arranged_in_one_pass_over_their_features() -> None:
     Counted.times = 0
     arrange(ConvertOptions(("a.csv",), "out"), Survey(columns, ()), features)
     assert Counted.times == 1
+
+
+def test_words_for_no_value_name_no_split(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("split,x\ntrain,1\nNA,2\ntest,3\nnull,4\n")
+    source = str(tmp_path / "a.csv")
+    with pytest.raises(CellError, match='line 3, column split: "NA" says that there is no value'):
+        tfrec_cli.convert(source, str(tmp_path / "o"), split_column="split")
+    manifest = tfrec_cli.convert(
+        source, str(tmp_path / "o"), split_column="split", split="train,test,NA,null"
+    )
+    assert [split.records for split in manifest.splits] == [1, 1, 1, 1]
+
+
+def test_rows_left_out_are_told_the_first_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.csv").write_text("split,x\ntrain,1\nTRAIN,2\n,3\nvla,4\nzz,5\n")
+    argv = ["convert", str(tmp_path / "a.csv"), str(tmp_path / "o"), "--split-column", "split",
+            "--split", "train,test", "--on-error", "skip"]  # fmt: skip
+    with pytest.raises(SystemExit):
+        main(argv)
+    notes = [line for line in capsys.readouterr().err.splitlines() if "left out: " in line]
+    assert [re.search(r"line \d", note)[0] for note in notes] == ["line 3", "line 4", "line 5"]  # type: ignore[index]
+    assert '"TRAIN" is not one of the splits train, test.' in notes[0]
+
+
+@pytest.mark.parametrize("column", ["size, cm", 'a"b', "plain"])
+def test_names_with_commas_are_quoted_as_in_csv(tmp_path: Path, column: str) -> None:
+    table = pa.table({column: [2, 1, 3], "n": [1, 1, 1]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    quoted = '"' + column.replace('"', '""') + '"'
+    for option, value in (("--sort-by", f"n,{quoted}"), ("--key", quoted)):
+        argv = ["convert", str(tmp_path / "a.parquet"), str(tmp_path / "o"), option, value]
+        with pytest.raises(SystemExit) as ended:
+            main([*argv, "--overwrite", *(["--shuffle"] if option == "--key" else [])])
+        assert ended.value.code == 0
+        options = read_manifest(tmp_path / "o")["options"]
+        assert options["sort_by"] == (["n", column] if option == "--sort-by" else [])
+        assert options["key"] == ([] if option == "--sort-by" else [column])
+
+
+@pytest.mark.parametrize("text", ['"a', "", "a,,b", "a,a", '"a"b'])
+def test_what_is_no_list_of_columns_is_a_usage_error(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["convert", "a.csv", str(tmp_path / "o"), "--sort-by", text])
+    assert ended.value.code == 2

@@ -185,6 +185,8 @@ class ConvertOptions:
         """Raise UsageError for values that no option has."""
         for name in ("dest", "source", "name", "split", "rejects", "temp_dir", "scheduler"):
             _refuse_type(name, getattr(self, name), str, "text")
+        if self.temp_dir == "":
+            raise UsageError("--temp-dir is empty. Name a folder, or leave it out.")
         for name in ("split_by", "stratify", "split_column"):
             _refuse_type(name, getattr(self, name), str, "a column's name")
         for name in ("overwrite", "resume", "shuffle", "split_exact"):

@@ -1,22 +1,23 @@
 """Shuffling and sorting within a memory budget: map tasks leave sorted runs, which are merged.
 
-A map task encodes some rows and leaves them as one sorted run: in memory while that lasts, then in
-a file. Then each segment of the range of keys is merged from all runs, and the segments in their
+A map task encodes some rows and leaves them as sorted runs: in memory while that lasts, then in
+files. Then each segment of the range of keys is merged from all runs, and the segments in their
 order are the records of the splits. What is written depends neither on how rows were cut into runs
 nor on how keys were cut into segments.
+
+How much goes into a run, how many segments there are and whether files are needed is planned by a
+sample. None of it is relied on: runs, the memory that holds them and what is merged at a time go
+by the bytes that were really encoded.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -25,56 +26,77 @@ import pyarrow as pa
 from tfrec_cli._kernel.model import Encoded
 from tfrec_cli.buffers import byte_size, from_numpy
 from tfrec_cli.engines.threads import ordered_flat_map, ordered_map
-from tfrec_cli.errors import DatasetError
 from tfrec_cli.options import ConvertOptions
 from tfrec_cli.placing import Placed, place_batch
 from tfrec_cli.plan import Plan
 from tfrec_cli.progress import Reporter
-from tfrec_cli.shuffle.merge import MOST_ENTRIES, RunStack, encoded, merge_segment
+from tfrec_cli.shuffle.cuts import Cut, cuts
+from tfrec_cli.shuffle.merge import MOST_ENTRIES, RunStack, encoded, merge_cut
 from tfrec_cli.shuffle.runs import Room, Run, hold_run, run_path, run_schema, spill_run
 from tfrec_cli.shuffle.segments import Segments, sorted_rows
 from tfrec_cli.sources.base import Fingerprint, SourceBatch
 from tfrec_cli.stages import timed
-from tfrec_cli.tasks import Piece, Work, part_of, read_piece
+from tfrec_cli.tasks import LOADED_BYTES, Piece, Work, part_of, read_piece
 
 # What a worker needs at least; more workers than the budget has room for would make tiny runs.
 LEAST_PER_WORKER = 16 * 2**20
 # Each run is read once a segment; more workers mean smaller and thus more of both.
 MOST_READS = 200_000
-MOST_PER_RUN = 256 * 2**20
+MOST_PER_RUN = 128 * 2**20
 # Runs of data that fits in memory: large enough to sort well, small enough to keep all cores busy.
 RUN_IN_MEMORY = 16 * 2**20
+# Runs of one level are merged where more of them would make reads smaller than this.
+LEAST_READ = 32 * 2**10
+LEAST_RUNS = 64
+
+
+Check = Callable[[float, float], None]
+"""Raises where there is no room: for so many bytes of runs, and for records that have so many with
+their keys.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
     """How the memory of a run is used, in bytes.
 
-    workers: threads. run: of one sorted run. segment: of one merged segment. held: of runs that
-    stay in memory.
+    workers: threads. run: of one sorted run. segment: of what is merged at a time. held: of all
+    runs that stay in memory; 0 where files are needed from the start. small: then of runs that
+    turned out small.
     """
 
     workers: int
     run: int
     segment: int
     held: int
+    small: int
 
 
 def plan_memory(memory: int, jobs: int, size: float) -> Budget:
     """How to order `size` bytes of records in `memory` bytes with `jobs` threads.
 
     A worker holds up to four times the run it is making (source rows, features, records, sorted
-    records) and up to five times the segment it is merging.
+    records), and two parts wait for it; or up to five times what it merges.
     """
     workers = max(1, min(jobs, memory // LEAST_PER_WORKER))
-    if size > memory:
-        # With `run` and `segment` as below there are 20 * (workers * size / memory)**2 reads.
-        workers = min(workers, max(2, int((MOST_READS / 20) ** 0.5 * memory / size)))
-    run = max(1, min(MOST_PER_RUN, memory // (4 * workers)))
-    segment = max(1, min(MOST_PER_RUN, memory // (5 * workers)))
-    if size > memory:
-        return Budget(workers, run, segment, 0)
-    return Budget(workers, min(run, RUN_IN_MEMORY), min(segment, RUN_IN_MEMORY), memory)
+    run = _share(memory, 12 * workers, RUN_IN_MEMORY)
+    held = memory - 6 * workers * run
+    if size <= held:
+        return Budget(workers, run, run, held, memory // 8)
+    # With `run` and `segment` as below there are 30 * (workers * size / memory)**2 reads.
+    return spilling(
+        memory, min(workers, max(2, int((MOST_READS / 30) ** 0.5 * memory / max(1.0, size))))
+    )
+
+
+def spilling(memory: int, workers: int) -> Budget:
+    """How to order what does not fit in `memory` bytes."""
+    run = _share(memory, 6 * workers, MOST_PER_RUN)
+    return Budget(workers, run, _share(memory, 5 * workers, MOST_PER_RUN), 0, memory // 8)
+
+
+def _share(memory: int, parts: int, most: int) -> int:
+    return max(1, min(most, memory // parts))
 
 
 def ordered_bytes(plan: Plan) -> float:
@@ -112,11 +134,23 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a map task leaves: its run, the rows it read, the files that their cells named."""
+    """What a map task leaves: its runs, earlier rows in earlier ones, the rows it read, and the
+    files that their cells named.
+    """
 
-    run: Run
+    runs: tuple[Run, ...]
     rows: int
     fingerprints: tuple[Fingerprint, ...] = ()
+
+    @property
+    def records(self) -> int:
+        """Records of all runs."""
+        return sum(run.rows for run in self.runs)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all runs."""
+        return sum(run.size for run in self.runs)
 
 
 def plan_segments(plan: Plan, segment: int, sample: tuple[bytes, ...] | None) -> Segments:
@@ -126,13 +160,14 @@ def plan_segments(plan: Plan, segment: int, sample: tuple[bytes, ...] | None) ->
     most = max(1, MOST_ENTRIES // len(plan.splits))
     record = ordered_bytes(plan) / plan.records
     sizes = (split.records * record for split in plan.splits)
-    counts = (max(1, min(split.records, most, round(size / segment + 0.5)))
+    # A few too many: segments that are small are merged together, large ones must be cut.
+    counts = (max(1, min(split.records, most, round(1.25 * size / segment + 0.5)))
               for split, size in zip(plan.splits, sizes, strict=True))  # fmt: skip
     return Segments(tuple(counts), sample)
 
 
 def cut_piece(shared: MapWork, piece: Piece) -> Iterator[Part]:
-    """The rows of a piece in parts whose records are about one run."""
+    """The rows of a piece in parts whose records should be about one run."""
     held: list[SourceBatch] = []
     start, size = piece.start, 0.0
     for batch in _sliced(shared, piece):
@@ -149,7 +184,7 @@ def cut_piece(shared: MapWork, piece: Piece) -> Iterator[Part]:
 
 def _sliced(shared: MapWork, piece: Piece) -> Iterator[SourceBatch]:
     """Batches none of which is more than a run, unless it is one row."""
-    for batch in read_piece(shared.work, piece):
+    for batch in read_piece(shared.work, piece, min(LOADED_BYTES, shared.run)):
         rows = batch.data.num_rows
         pieces = max(1, min(rows, -int(-_weight(shared, batch) // shared.run)))
         bounds = [rows * number // pieces for number in range(pieces + 1)]
@@ -163,30 +198,46 @@ def _weight(shared: MapWork, batch: SourceBatch) -> float:
 
 
 @timed("order", lambda _: 0)
-def make_run(shared: MapWork, room: Room, part: Part) -> Receipt:
-    """Encode a part, and leave it as a sorted run: in `room`, or in a file.
+def make_runs(shared: MapWork, room: Room, part: Part) -> Receipt:
+    """Encode a part, and leave it as sorted runs: one, or as many as its real size asks for; each
+    in `room`, or in a file.
 
-    Raises CellError for the first row at fault, DatasetError where the run cannot be written.
+    Raises CellError for the first row at fault, DatasetError where a run cannot be written.
     """
-    placed, start = [], part.start
+    runs: list[Run] = []
+    prints: dict[str, Fingerprint] = {}
+    held: list[Placed] = []
+    start, size = part.start, 0
     for batch in part.batches:
-        placed.append(place_batch(shared.work, batch, part.folder, start))
+        # Twice a run: what the records take at most is more than what they take.
+        for placed in place_batch(shared.work, batch, (part.folder, start), 2 * shared.run):
+            prints.update((print.path, print) for print in placed.fingerprints)
+            weight = byte_size(placed.records)
+            if held and size + weight > 1.5 * shared.run:
+                runs.append(_leave(shared, room, held, f"{part.start:015d}-{len(runs)}"))
+                size = 0
+            held.append(placed)
+            size += weight
+            del placed
         start += batch.data.num_rows
-    fingerprints = tuple(print for each in placed for print in each.fingerprints)
-    rows = sum(each.rows for each in placed)
+    runs.append(_leave(shared, room, held, f"{part.start:015d}-{len(runs)}"))
+    return Receipt(tuple(runs), start - part.start, tuple(prints.values()))
+
+
+def _leave(shared: MapWork, room: Room, placed: list[Placed], name: str) -> Run:
+    """Sorted batches as one run, taken out of the list."""
     splits, batch = _as_one(placed)
     counts = np.bincount(splits, minlength=len(shared.segments.counts)).tolist()
     ends = shared.segments.ends(counts, batch.column(0))
-    if room.take(batch.nbytes):
-        return Receipt(hold_run(batch, ends), rows, fingerprints)
-    path = run_path(shared.folder, f"{part.start:015d}")
-    return Receipt(spill_run(path, batch, ends), rows, fingerprints)
+    if room.take(byte_size(batch)):
+        return hold_run(batch, ends)
+    return spill_run(run_path(shared.folder, name), batch, ends)
 
 
 def _as_one(placed: list[Placed]) -> tuple[np.ndarray, pa.RecordBatch]:
     """Sorted batches as one."""
     if len(placed) == 1:
-        only = placed[0]
+        only = placed.pop()
         return only.splits, _batch(only.keys, only.records)
     splits = np.concatenate([each.splits for each in placed])
     keys = pa.concat_arrays([each.keys for each in placed])
@@ -202,89 +253,116 @@ def _batch(keys: pa.Array, records: pa.Array) -> pa.RecordBatch:
 
 
 @timed("order", lambda encoded: memoryview(encoded.data).nbytes)
-def merge_records(runs: Sequence[Run], segment: int) -> Encoded:
-    """The records of a segment in order, framed. Raises DatasetError where a run is unreadable."""
-    return encoded(merge_segment(runs, segment))
+def merge_records(runs: Sequence[Run], cut: Cut) -> Encoded:
+    """The records of a cut in order, framed. Raises DatasetError where a run is unreadable."""
+    return encoded(merge_cut(runs, cut))
 
 
 class Ordered:
     """The records of a run, put in order.
 
-    folder: where runs are spilled when they do not fit in memory.
+    folder: where runs are spilled when they do not fit in memory. size: the bytes of all runs, as
+    planned.
     """
 
     def __init__(self, work: Work, plan: Plan, options: ConvertOptions, folder: str) -> None:
-        self._budget = plan_memory(options.memory, options.jobs, ordered_bytes(plan))
+        self.size = size = ordered_bytes(plan)
+        self._budget = plan_memory(options.memory, options.jobs, size)
+        self._spilling = spilling(options.memory, self._budget.workers)
         self._segments = plan_segments(plan, self._budget.segment, plan.sample)
-        record = ordered_bytes(plan) / plan.records
-        self._shared = MapWork(work, self._segments, folder, self._budget.run, record)
-        self._pieces = plan.pieces
+        self._shared = MapWork(work, self._segments, folder, self._budget.run, size / plan.records)
+        self._pieces, self._tally = plan.pieces, Tally(plan.records, size)
+        # Parts that are being made into runs, and those that wait for it.
+        self._parts = threading.Semaphore(2 * self._budget.workers)
+        self._room = Room(self._budget.held, max(1, self._budget.run // 2) if self.spills else None)
+        # Of a large row group a reader may hold as much.
+        largest = max((piece.partition.size for piece in plan.pieces), default=0)
+        self._readers = max(1, min(self._budget.workers, options.memory // max(1, largest)))
         self._runs: list[Run] = []
 
     @property
     def spills(self) -> bool:
-        """Whether files will be needed, as far as the plan can tell."""
+        """Whether files are needed, as far as is known."""
         return not self._budget.held
 
-    def map(self, reporter: Reporter) -> dict[str, Fingerprint]:
-        """Encode all rows into sorted runs. Returns the files that cells named, by path."""
+    def map(self, reporter: Reporter, check: Check = lambda *_: None) -> dict[str, Fingerprint]:
+        """Encode all rows into sorted runs. Returns the files that cells named, by path.
+
+        check: called where files are needed that were not planned for.
+        """
         loaded: dict[str, Fingerprint] = {}
-        key = pa.uint64() if self._segments.sample is None else pa.large_binary()
-        stack = RunStack(self._shared.folder, key, MOST_ENTRIES // self._segments.total)
-        make = partial(make_run, self._shared, Room(self._budget.held))
-        cut = partial(cut_piece, self._shared)
-        receipts = ordered_flat_map(cut, make, self._pieces, self._budget.workers)
+        stack = self._stack()
+        jobs = self._budget.workers, self._readers
+        receipts = ordered_flat_map(self._cut, self._make, self._pieces, *jobs)
         # Ended on an error too: no task may write into the folder while it is removed.
         with closing(cast(Generator[Receipt, None, None], receipts)):
             for receipt in receipts:
-                stack.add(receipt.run)
+                self._tally.add(receipt)
+                for run in receipt.runs:
+                    stack.add(run)
+                if self._tally.grown if self.spills else self._room.full:
+                    self._tally.check(check, self.spills)
+                if self._room.full:
+                    self._spill(stack)
                 loaded.update((print.path, print) for print in receipt.fingerprints)
-                reporter.advance(receipt.run.rows, 0)
+                reporter.advance(receipt.records, 0)
         self._runs = stack.runs
         return loaded
 
     def split(self, number: int) -> Iterator[Encoded]:
         """The records of a split in order, some at a time."""
         merge = partial(merge_records, self._runs)
-        return ordered_map(merge, self._segments.of(number), self._budget.workers)
+        cut = cuts(self._runs, self._segments.of(number), self._budget.segment)
+        return ordered_map(merge, cut, self._budget.workers)
+
+    def _stack(self) -> RunStack:
+        fit = max(LEAST_RUNS, self._spilling.segment // LEAST_READ)
+        most = min(fit, MOST_ENTRIES // self._segments.total)
+        piece = min(self._spilling.segment, RUN_IN_MEMORY)
+        return RunStack(self._shared.folder, most, piece)
+
+    def _spill(self, stack: RunStack) -> None:
+        """Put what is held into a file, and go on with files."""
+        self._budget = self._spilling
+        self._shared = replace(self._shared, run=self._budget.run)
+        stack.spill()
+        self._room.empty(self._budget.small, max(1, self._budget.run // 2))
+
+    def _cut(self, piece: Piece) -> Iterator[Part]:
+        for part in cut_piece(self._shared, piece):
+            self._parts.acquire()
+            yield part
+
+    def _make(self, part: Part) -> Receipt:
+        try:
+            return make_runs(self._shared, self._room, part)
+        finally:
+            self._parts.release()
 
 
-@contextmanager
-def spill_folder(options: ConvertOptions, work: Path | None) -> Iterator[str]:
-    """A folder for runs, removed afterwards: in `--temp-dir`, else `work`, else the system's."""
-    try:
-        parent = options.temp_dir or (None if work is None else os.fspath(work))
-        folder = tempfile.mkdtemp(prefix="runs-", dir=parent)
-    except OSError as error:
-        raise DatasetError(
-            f"{options.temp_dir or work}: sorted records cannot be kept there "
-            f"({error.strerror or error}). Choose another folder by --temp-dir."
-        ) from error
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+class Tally:
+    """What was planned of the records, and what was found. size: their bytes, with their keys."""
 
+    def __init__(self, records: int, size: float) -> None:
+        self._records, self._size = records, size
+        self._left, self._found = records, 0
 
-def check_space(options: ConvertOptions, spill: str, dest: Path | None, plan: Plan) -> None:
-    """Raise DatasetError where the disk has no room for the runs, and for the dataset beside them.
+    def add(self, receipt: Receipt) -> None:
+        """Take what a task has left."""
+        self._left -= receipt.records
+        self._found += receipt.size
 
-    spill: the folder of the runs. dest: a folder on the dataset's disk; None where it needs none,
-    or where compression makes its size unknown.
-    """
-    runs, dataset = 1.02 * ordered_bytes(plan) + 2**20, plan.records * plan.mean_size
-    if dest is None or os.stat(dest).st_dev != os.stat(spill).st_dev:
-        dataset = 0
-    free = shutil.disk_usage(spill).free
-    if runs + dataset <= free:
-        return
-    both = f" and {_gigabytes(dataset)} for the dataset" if dataset else ""
-    raise DatasetError(
-        f"{options.temp_dir or os.path.dirname(spill)}: {_gigabytes(runs)} are needed for sorted "
-        f"records{both}, but {_gigabytes(free)} are free. Name a folder on another disk by "
-        f"--temp-dir, or let the records fit in memory: --memory {int(runs / 2**20) + 1}MiB."
-    )
+    @property
+    def total(self) -> float:
+        """The bytes of all records: of those found as they are, of the others as planned."""
+        return self._found + self._left * self._size / self._records
 
+    @property
+    def grown(self) -> bool:
+        """Whether much more was found than was planned."""
+        return self._found > 1.25 * self._size
 
-def _gigabytes(size: float) -> str:
-    return f"{size / 1e9:.2f} GB"
+    def check(self, check: Check, spilled: bool) -> None:
+        """Have the room checked for what is still to come. spilled: whether the rest is written."""
+        check(self.total - (self._found if spilled else 0), self.total)
+        self._size = max(self._size, self.total)

@@ -11,11 +11,12 @@ from tfrec_cli._kernel.model import Encoded
 from tfrec_cli.dataset.manifest import Split
 from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.engines.threads import ordered_flat_map
-from tfrec_cli.ordering import Ordered, check_space, spill_folder
+from tfrec_cli.ordering import Ordered
 from tfrec_cli.placing import route_batch
 from tfrec_cli.preparation import Run
 from tfrec_cli.shardlog import ShardLog
 from tfrec_cli.sources.base import SourceBatch
+from tfrec_cli.spill import Disks, spill_folder
 from tfrec_cli.tasks import EncodedBatch, Piece, encode_batch, read_piece
 from tfrec_cli.writing import SplitWriter, Stretch, missing_pieces, route, write_split
 
@@ -41,6 +42,8 @@ def write_splits(
             return tuple(writer.finish() for writer in writers)
         if run.work.order is not None:
             return _write_ordered(run, scratch, writers, log)
+        if run.resumes is None:
+            Disks.of(run.options, run.dest, None, scratch).check(0.0, run.plan.size)
         run.reporter.stage("convert", run.plan.records)
         if run.work.splitter is not None:
             encode = partial(route_batch, run.work)
@@ -58,11 +61,10 @@ def _write_ordered(
     """Write splits whose records are shuffled or sorted."""
     with spill_folder(run.options, scratch) as folder:
         ordered = Ordered(run.work, run.plan, run.options, folder)
-        if ordered.spills:
-            plain = run.dest.compression.kind == "none"
-            check_space(run.options, folder, scratch if plain else None, run.plan)
+        disks = Disks.of(run.options, run.dest, folder, scratch)
+        disks.check(ordered.size if ordered.spills else 0.0, run.plan.size)
         run.reporter.stage(run.work.order.kind if run.work.order else "", run.plan.records)
-        log.loaded.update(ordered.map(run.reporter))
+        log.loaded.update(ordered.map(run.reporter, disks.check))
         run.reporter.stage("convert", run.plan.records)
         return tuple(
             write_split(writer, [(0, _reported(run, ordered.split(number), log))])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfrec_cli import tasks
-from tfrec_cli.buffers import from_numpy, scalar
-from tfrec_cli.encoding import RecordTooLarge, encode_rows
+from tfrec_cli.buffers import from_numpy
+from tfrec_cli.encoding import RecordTooLarge, encode_rows, row_bounds
 from tfrec_cli.errors import CellError, Reject
 from tfrec_cli.shuffle.keys import keyed
 from tfrec_cli.shuffle.merge import records_of
@@ -53,7 +54,6 @@ class Placed:
     splits: Splits
     keys: pa.Array
     records: pa.Array
-    rows: int
     fingerprints: tuple[Fingerprint, ...] = ()
 
 
@@ -97,28 +97,31 @@ def order_keys(work: Work, batch: SourceBatch, start: int) -> tuple[pa.Array, li
         return from_numpy(numbers.astype(np.uint64) * np.uint64(order.step)), []
     kind = pa.binary(8)
     ties = pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
-    keys = sort_keys(batch, work.columns, order.sort_by)
-    nothing = scalar(b"", pa.large_binary())
-    return pc.binary_join_element_wise(keys, pc.cast(ties, pa.large_binary()), nothing), []
+    ties = pc.cast(ties, pa.large_binary())
+    return sort_keys(batch, work.columns, order.sort_by, (ties,)), []
 
 
-def place_batch(work: Work, batch: SourceBatch, folder: str | None, start: int) -> Placed:
-    """Encode a batch in the order of its splits and keys. Arguments and errors as `examine`."""
-    seen = examine(work, batch, folder, start)
+def place_batch(
+    work: Work, batch: SourceBatch, part: tuple[str | None, int], most: int
+) -> Iterator[Placed]:
+    """Encode a batch in the order of its splits and keys: as one, or where its records are more
+    than `most` bytes, rows of it one after the other.
+
+    part: the split that the source names, and the number of the first row among all rows. Raises
+    as `examine` does.
+    """
+    seen = examine(work, batch, *part)
     assert seen.keys is not None
-    kept = seen.kept
-    keys, splits = seen.keys, seen.splits
+    kept, keys, splits = seen.kept, seen.keys, seen.splits
     if len(kept) < batch.data.num_rows:
         keys, splits = keys.take(from_numpy(kept)), splits[kept]
-    order = sorted_rows(keys, splits if splits.any() else None)
-    encoded = _encoded(seen, batch, kept[order])
-    return Placed(
-        splits[order],
-        keys.take(from_numpy(order)),
-        records_of(encoded.records),
-        batch.data.num_rows,
-        encoded.fingerprints,
-    )
+    bounds = row_bounds(seen.found.columns, kept, most) if len(kept) else [0, 0]
+    for first, last in pairwise(bounds):
+        some, own = keys.slice(first, last - first), splits[first:last]
+        order = sorted_rows(some, own if own.any() else None)
+        encoded = _encoded(seen, batch, kept[first:last][order])
+        records = records_of(encoded.records)
+        yield Placed(own[order], some.take(from_numpy(order)), records, encoded.fingerprints)
 
 
 def route_batch(work: Work, batch: SourceBatch) -> EncodedBatch:

@@ -68,6 +68,11 @@ class Plan:
         starts = (piece.start for piece in self.pieces)
         return dict(zip(starts, self.piece_records, strict=True))
 
+    @property
+    def size(self) -> float:
+        """The estimated bytes of all records; 0 where nothing depended on it."""
+        return self.records * self.mean_size
+
 
 def make_plan(work: Work, checks: Checks, options: ConvertOptions) -> Plan:
     """Divide the records into splits and shards.

@@ -19,9 +19,13 @@ from tfrec_cli.records.compressors import compressor
 from tfrec_cli.rejects import check_rejects, write_rejects
 from tfrec_cli.resumption import Interrupted
 from tfrec_cli.scanning import check_rows
+from tfrec_cli.scratch import clean
 from tfrec_cli.settlement import Settled, settle
 from tfrec_cli.splitting.asked import check_combinations, parse_splits
 from tfrec_cli.tasks import Work
+
+# Rows left out that are told one by one.
+SHOWN_REJECTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,8 @@ def prepare(
     engine: where tasks will run; None is threads.
     """
     options = _checked(options, dest)
+    if options.temp_dir is not None:
+        clean(options.temp_dir)
     engine = engine or Threads(options.jobs)
     reporter.stage("survey", None)
     settled = settle(options)
@@ -77,6 +83,8 @@ def prepare(
     checks = check_rows(work, settled.survey, options, reporter, arrangement)
     if options.rejects is not None:
         write_rejects(options.rejects, checks.rejects, _read_files(options, settled))
+    for reject in checks.rejects[:SHOWN_REJECTS]:
+        reporter.notice(f"left out: {replace(reject, hint='')}")
     work = replace(work, splitter=checks.splitter)
     plan = make_plan(work, checks, options)
     run = Run(options, dest, settled, work, plan, reporter, engine)

@@ -92,12 +92,14 @@ def limited_pieces(partitions: Iterable[Partition], limit: int | None) -> Iterat
         start += rows
 
 
-def read_piece(work: Work, piece: Piece) -> Iterator[SourceBatch]:
-    """The batches of a piece, cut to its rows, and to what may be held of the files they name."""
+def read_piece(work: Work, piece: Piece, loaded: int = LOADED_BYTES) -> Iterator[SourceBatch]:
+    """The batches of a piece, cut to its rows, and to what may be held of the files they name:
+    `loaded` bytes, or one row.
+    """
     left = piece.rows
     batches = work.source.read(piece.partition, work.columns)
     for batch in timed_items("read", batches, lambda batch: int(batch.data.nbytes)):
-        yield from _by_load(work, part_of(batch, 0, left))
+        yield from _by_load(work, part_of(batch, 0, left), loaded)
         left -= batch.data.num_rows
         if left <= 0:
             return
@@ -187,12 +189,12 @@ def _load(
     return data, sorted(faults, key=lambda fault: fault.row), tuple(fingerprints)
 
 
-def _by_load(work: Work, batch: SourceBatch) -> Iterator[SourceBatch]:
-    """The batch in parts whose named files fit in LOADED_BYTES, or hold one row."""
+def _by_load(work: Work, batch: SourceBatch, most: int) -> Iterator[SourceBatch]:
+    """The batch in parts whose named files fit in `most` bytes, or hold one row."""
     sizes = np.zeros(batch.data.num_rows, dtype=np.int64)
     for position, feature in _loading(work):
         sizes += cell_sizes(batch.data.column(position), _table(feature, batch))
-    groups = np.cumsum(sizes) // LOADED_BYTES
+    groups = np.cumsum(sizes) // most
     bounds = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), batch.data.num_rows]
     for start, stop in pairwise(bounds):
         yield part_of(batch, start, stop)

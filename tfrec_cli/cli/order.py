@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,8 +24,15 @@ NO_CLASS = "no value"
 
 
 def _columns(text: str) -> tuple[str, ...]:
-    names = tuple(text.split(","))
-    if not all(names) or len(set(names)) < len(names):
+    """Names as in a line of CSV: one with a comma stands in quotes."""
+    try:
+        names = tuple(next(csv.reader([text], strict=True), ()))
+    except csv.Error:
+        raise UsageError(
+            f"{text} is not a list of columns. Put a name with a comma in double quotes, as in "
+            "'\"size, cm\",weight'."
+        ) from None
+    if not names or not all(names) or len(set(names)) < len(names):
         raise UsageError(f'"{text}" names a column twice, or one without a name.')
     return names
 

@@ -40,10 +40,11 @@ from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.dataset.staging import Stage
 from tfrec_cli.engines.base import Engine
 from tfrec_cli.options import ConvertOptions
-from tfrec_cli.ordering import MapWork, check_space, ordered_bytes, plan_segments, spill_folder
+from tfrec_cli.ordering import MapWork, ordered_bytes, plan_segments
 from tfrec_cli.plan import Plan, SplitPlan
 from tfrec_cli.progress import Reporter
 from tfrec_cli.shardlog import ShardLog
+from tfrec_cli.spill import Disks, spill_folder
 from tfrec_cli.tasks import Work
 from tfrec_cli.writing import split_of
 
@@ -78,8 +79,8 @@ def write_on_cluster(run: ClusterRun, stage: Stage) -> tuple[Split, ...]:
     with spill_folder(run.options, stage.work) as folder:
         if run.options.temp_dir is not None:
             require_folder(run.engine, folder, "--temp-dir")
-        plain = run.dest.compression.kind == "none"
-        check_space(run.options, folder, stage.work if plain else None, run.plan)
+        disks = Disks.of(run.options, run.dest, folder, stage.work)
+        disks.check(ordered_bytes(run.plan), run.plan.size)
         return driver.in_order(folder)
 
 

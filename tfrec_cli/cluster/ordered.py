@@ -12,9 +12,10 @@ from tfrec_cli.cluster.shared import Shared
 from tfrec_cli.cluster.spills import Counts, leave_index, opened, segment_counts
 from tfrec_cli.cluster.target import Lot, Target, Written, lot_writer
 from tfrec_cli.engines.calls import check_wanted
-from tfrec_cli.ordering import MapWork, cut_piece, make_run, merge_records
-from tfrec_cli.shuffle.merge import merge_segment
-from tfrec_cli.shuffle.runs import Room, run_path, write_run
+from tfrec_cli.ordering import MapWork, cut_piece, make_runs, merge_records
+from tfrec_cli.shuffle.cuts import cuts
+from tfrec_cli.shuffle.merge import segment_rows
+from tfrec_cli.shuffle.runs import Room, SegmentRows, run_path, write_run
 from tfrec_cli.shuffle.segments import Segments
 from tfrec_cli.sources.base import Fingerprint
 from tfrec_cli.stages import timed
@@ -89,10 +90,11 @@ def map_rows(shared: Shared, task: MapTask) -> Mapped:
     for piece in task.pieces:
         for part in cut_piece(given.mapping, piece):
             check_wanted()
-            receipt = make_run(given.mapping, Room(0), part)
-            leave_index(receipt.run)
-            paths.append(receipt.run.path)
-            counts += segment_counts(receipt.run)
+            receipt = make_runs(given.mapping, Room(0), part)
+            for run in receipt.runs:
+                leave_index(run)
+                paths.append(run.path)
+                counts += segment_counts(run)
             prints.update((print.path, print) for print in receipt.fingerprints)
     return Mapped(tuple(paths), counts, tuple(prints.values()))
 
@@ -105,10 +107,10 @@ def merge_runs(shared: Shared, task: MergeTask) -> str:
     runs = opened(task.paths, range(total), given.key)
     path = run_path(given.mapping.folder, task.name)
 
-    def merged() -> Iterator[pa.RecordBatch | None]:
+    def merged() -> Iterator[SegmentRows]:
         for segment in range(total):
             check_wanted()
-            yield merge_segment(runs, segment)
+            yield segment_rows(runs, segment, given.mapping.run)
 
     leave_index(write_run(path, merged(), given.key))
     return path
@@ -140,9 +142,9 @@ def write_ordered(shared: Shared, task: OrderTask) -> Written:
     runs = opened(task.runs.load(), task.segments, given.key)
     skip, left = task.skip, task.lot.records
     with lot_writer(given.target, task.lot) as writer:
-        for segment in range(len(task.segments)):
+        for cut in cuts(runs, range(len(task.segments)), given.mapping.run):
             check_wanted()
-            records = merge_records(runs, segment)
+            records = merge_records(runs, cut)
             count = len(records.ends)
             first = min(skip, count)
             last = min(count, first + left)

@@ -80,11 +80,13 @@ def ordered_flat_map(
     function: Callable[[Part], Result],
     items: Iterable[Item],
     jobs: int,
+    readers: int | None = None,
 ) -> Iterator[Result]:
     """`function(part)` for each part of each item, in order.
 
-    Items are expanded by up to `jobs` readers, parts handled by `jobs` workers, so that one large
-    item keeps all cores busy as many small ones do. A few parts an item wait at the most.
+    Items are expanded by up to `readers` (None: `jobs`) readers, parts handled by `jobs` workers,
+    so that one large item keeps all cores busy as many small ones do. A few parts an item wait at
+    the most.
     """
     if jobs == 1:
         yield from (function(part) for item in items for part in expand(item))
@@ -92,11 +94,12 @@ def ordered_flat_map(
     stop = threading.Event()
     open_items: deque[Queue[Any]] = deque()
     # Readers are stopped first: they hand work to the workers.
-    with _pool(jobs) as workers, _pool(jobs, stop) as readers:
+    most = readers or jobs
+    with _pool(jobs) as workers, _pool(most, stop) as pool:
         feed = _Feed(expand, function, workers, stop)
         for item in items:
-            open_items.append(_start(readers, feed, item))
-            if len(open_items) > jobs:
+            open_items.append(_start(pool, feed, item))
+            if len(open_items) > most:
                 yield from _drain(open_items.popleft())
         while open_items:
             yield from _drain(open_items.popleft())

@@ -1,4 +1,4 @@
-"""Merging sorted runs, segment by segment."""
+"""Merging sorted runs, some segments, or a part of one, at a time."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ import pyarrow as pa
 
 from tfrec_cli._kernel.model import Encoded
 from tfrec_cli.buffers import from_numpy
-from tfrec_cli.shuffle.runs import Run, run_path, write_run
+from tfrec_cli.shuffle.cuts import Cut, cuts
+from tfrec_cli.shuffle.runs import Run, SegmentRows, run_path, write_run
 from tfrec_cli.shuffle.segments import sorted_rows
 
 # The most entries that the indexes of all runs of one level may have together.
 MOST_ENTRIES = 1_000_000
 
 
-def merge_segment(runs: Sequence[Run], segment: int) -> pa.RecordBatch | None:
-    """The records of a segment in all runs, sorted; those with equal keys in the order of runs.
+def merge_cut(runs: Sequence[Run], cut: Cut) -> pa.RecordBatch | None:
+    """The records of a cut in all runs, sorted; those with equal keys in the order of runs.
 
     None where there is none. Raises DatasetError where a run cannot be read.
     """
-    parts = [part for run in runs if (part := run.read(segment)) is not None]
+    parts = cut.read(runs)
     if len(parts) < 2:
         return parts[0] if parts else None
     keys = pa.concat_arrays([part.column(0) for part in parts])
@@ -30,6 +31,11 @@ def merge_segment(runs: Sequence[Run], segment: int) -> pa.RecordBatch | None:
     parts.clear()
     order = from_numpy(sorted_rows(keys))
     return pa.RecordBatch.from_arrays([keys.take(order), records.take(order)], ["key", "record"])
+
+
+def merge_segment(runs: Sequence[Run], segment: int) -> pa.RecordBatch | None:
+    """The records of a whole segment, as `merge_cut` gives them."""
+    return merge_cut(runs, Cut(segment, segment + 1))
 
 
 def encoded(batch: pa.RecordBatch | None) -> Encoded:
@@ -51,16 +57,40 @@ def records_of(encoded: Encoded) -> pa.Array:
     )
 
 
+def merge_runs(runs: Sequence[Run], path: str, most: int) -> Run:
+    """Several runs as one in a new file at `path`, merging up to `most` bytes at a time.
+
+    Raises DatasetError where a run cannot be read or written.
+    """
+    segments = (segment_rows(runs, segment, most) for segment in range(len(runs[0].ends)))
+    return write_run(path, segments, runs[0].key)
+
+
+def segment_rows(runs: Sequence[Run], segment: int, most: int) -> SegmentRows:
+    """The records of a segment in all runs, sorted, merging up to `most` bytes at a time."""
+    rows = sum(run.rows_of(segment) for run in runs)
+    if not rows:
+        return SegmentRows(0, 0, ())
+    found = list(cuts(runs, range(segment, segment + 1), most))
+    batches = (batch for cut in found if (batch := merge_cut(runs, cut)) is not None)
+    if len(found) == 1:
+        return SegmentRows.of(next(batches))
+    binary = runs[0].key != pa.uint64()
+    return SegmentRows(rows, sum(run.key_bytes(segment) for run in runs if binary), batches)
+
+
 class RunStack:
     """The runs of a shuffle in the order of the source.
 
-    Where they would become so many that their indexes fill memory, the oldest of a level are merged
-    into one run of the next.
+    Where they become too many, the oldest of a level are merged into one run of the next; where
+    memory becomes short, those that it holds are merged into one file.
     """
 
-    def __init__(self, folder: str, key: pa.DataType, most: int) -> None:
-        """folder: where merged runs go. most: runs of one level, at least two."""
-        self._folder, self._key, self._most = folder, key, max(2, most)
+    def __init__(self, folder: str, most: int, piece: int) -> None:
+        """folder: where merged runs go. most: runs of one level, at least two. piece: bytes that
+        are merged at a time.
+        """
+        self._folder, self._most, self._piece = folder, max(2, most), piece
         self._levels: list[list[Run]] = [[]]
         self._merged = 0
 
@@ -69,21 +99,31 @@ class RunStack:
         """All of them; earlier records are in earlier runs."""
         return [run for level in reversed(self._levels) for run in level]
 
-    def add(self, run: Run, level: int = 0) -> None:
+    def add(self, run: Run) -> None:
         """Take the next run."""
+        self._add(run, 0)
+
+    def spill(self) -> None:
+        """Put all runs that are in memory into a file."""
+        found = self._levels[0]
+        held = [place for place, run in enumerate(found) if run.held is not None]
+        if held:
+            # What stands between two of them goes along: equal keys keep the order of runs.
+            first, last = held[0], held[-1] + 1
+            found[first:last] = [self._merge(found[first:last])]
+
+    def _add(self, run: Run, level: int) -> None:
         if level == len(self._levels):
             self._levels.append([])
         self._levels[level].append(run)
         if len(self._levels[level]) > self._most:
             full, self._levels[level] = self._levels[level], []
-            self.add(self._merge(full), level + 1)
+            self._add(self._merge(full), level + 1)
 
     def _merge(self, runs: Sequence[Run]) -> Run:
         self._merged += 1
         path = run_path(self._folder, f"merged-{self._merged:06d}")
-        merged = write_run(
-            path, (merge_segment(runs, at) for at in range(len(runs[0].ends))), self._key
-        )
+        merged = merge_runs(runs, path, self._piece)
         for run in runs:
             run.drop()
         return merged

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,13 +59,13 @@ class Segments:
             held = to_numpy(keys)[begin:end]
             return np.asarray(begin + np.searchsorted(held, bounds), np.int64)
         steps = [part * len(self.sample) // parts for part in range(1, parts)]
-        values = _Values(keys)
+        values = Values(keys)
         ends = [bisect_left(values, self.sample[step], begin, end) for step in steps]
         return np.array(ends, np.int64)
 
 
-class _Values(Sequence[bytes]):
-    """A binary array as a sequence, for bisection."""
+class Values(Sequence[Any]):
+    """Keys as a sequence of Python values, for bisection."""
 
     def __init__(self, keys: pa.Array) -> None:
         self._keys = keys
@@ -72,9 +73,8 @@ class _Values(Sequence[bytes]):
     def __len__(self) -> int:
         return len(self._keys)
 
-    def __getitem__(self, row: int) -> bytes:  # type: ignore[override]
-        value: bytes = self._keys[row].as_py()
-        return value
+    def __getitem__(self, row: int) -> Any:  # type: ignore[override]
+        return self._keys[row].as_py()
 
 
 def sorted_rows(keys: pa.Array, splits: npt.NDArray[np.uint8] | None = None) -> Ends:

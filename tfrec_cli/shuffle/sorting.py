@@ -6,7 +6,7 @@ For each column a byte that is 1 for a missing value (they come last), else 0 an
 * floats: the same of the bits of the float64, all bits flipped where it is negative; -0 is 0, NaN
   comes after all numbers;
 * decimals: as integers, sixteen or thirty-two bytes;
-* text and binary: the bytes, 0 written as 0 and 255, then 0 and 0.
+* text and binary: the first LONGEST_VALUE bytes, 0 written as 0 and 255, then 0 and 0.
 
 Text compares by its UTF-8 bytes, whatever the locale.
 """
@@ -30,6 +30,9 @@ from tfrec_cli.shuffle.keys import cell_values
 from tfrec_cli.sources.base import SourceBatch
 from tfrec_cli.words import in_own_unit, is_time
 
+LONGEST_VALUE = 16 * 2**10
+"""Bytes of a text that decide on its place; texts that begin with the same ones are equal."""
+
 _SIGN = np.uint64(1 << 63)
 
 
@@ -44,22 +47,37 @@ def check_sortable(name: str, kind: pa.DataType) -> None:
 
 
 def sort_keys(
-    batch: SourceBatch, columns: Sequence[str], sort_by: Sequence[OrderColumn]
+    batch: SourceBatch,
+    columns: Sequence[str],
+    sort_by: Sequence[OrderColumn],
+    ties: Sequence[pa.Array] = (),
 ) -> pa.Array:
-    """The sort key of each row, as large_binary. columns: the names of the batch's columns."""
+    """The sort key of each row, as large_binary. columns: the names of the batch's columns. ties:
+    binary arrays of one width, by which equal rows are sorted.
+    """
     parts = [
         part
         for column in sort_by
         for part in _parts(batch.data.column(columns.index(column.name)), column)
     ]
-    return pc.binary_join_element_wise(*parts, _nothing())
+    return pc.binary_join_element_wise(*parts, *ties, _nothing())
 
 
-def _parts(array: pa.Array, column: OrderColumn) -> tuple[pa.Array, pa.Array]:
+def _parts(array: pa.Array, column: OrderColumn) -> Sequence[pa.Array | pa.Scalar]:
     """Whether each value is missing, and the value, as bytes that compare."""
     array = cell_values(array, column.text, column.kind)
-    missing = (~is_valid(array)).astype(np.uint8)
-    return _fixed(missing.reshape(-1, 1)), pc.fill_null(_bytes(array), _nothing())
+    missing = _fixed((~is_valid(array)).astype(np.uint8).reshape(-1, 1))
+    values = _bytes(array)
+    if values.null_count:
+        values = pc.fill_null(values, _nothing())
+    return missing, values, *([_END] if _is_text(array.type) else [])
+
+
+_END = scalar(b"\0\0", pa.large_binary())
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return is_text(kind) or is_binary(kind) or pa.types.is_fixed_size_binary(kind)
 
 
 def _nothing() -> pa.Scalar:
@@ -73,7 +91,7 @@ def _bytes(array: pa.Array) -> pa.Array:
         return pa.nulls(len(array), pa.large_binary())
     if pa.types.is_decimal(kind):
         return _decimals(array)
-    if is_text(kind) or is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+    if _is_text(kind):
         return _escaped(pc.cast(array, pa.large_binary()))
     if is_time(kind):
         array = in_own_unit(array)
@@ -111,8 +129,11 @@ def _decimals(array: pa.Array) -> pa.Array:
 
 
 def _escaped(array: pa.Array) -> pa.Array:
-    escaped = pc.replace_substring(array, b"\0", b"\0\xff")
-    return pc.binary_join_element_wise(escaped, scalar(b"\0\0", pa.large_binary()), _nothing())
+    if (pc.max(pc.binary_length(array)).as_py() or 0) > LONGEST_VALUE:
+        array = pc.binary_slice(array, 0, LONGEST_VALUE)
+    if not pc.any(pc.match_substring(array, b"\0")).as_py():
+        return array
+    return pc.replace_substring(array, b"\0", b"\0\xff")
 
 
 def _fixed(values: npt.NDArray[Any]) -> pa.Array:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import weakref
 from typing import Any
 
+from tfrec_cli.scratch import Scratch
 from tfrec_cli.sources.paths import display
 
 
@@ -20,15 +19,15 @@ class Spools:
 
     def __init__(self, temp_dir: str | None = None) -> None:
         self.temp_dir = temp_dir
-        self._folders: list[str] = []
+        self._folders: list[Scratch] = []
         weakref.finalize(self, _remove, self._folders, os.getpid())
 
     def folder(self) -> str:
         """A new folder. Raises OSError."""
-        path = tempfile.mkdtemp(prefix="tfrec-", dir=self.temp_dir)
-        self._folders.append(path)
-        _made.add(path)
-        return path
+        folder = Scratch(self.temp_dir)
+        self._folders.append(folder)
+        _made.add(folder.path)
+        return folder.path
 
     def live_for(self, owner: Any) -> None:
         """Keep the folders as long as `owner` lives."""
@@ -62,9 +61,9 @@ def _let_go(_spools: Spools) -> None:
     """The last one to hold the folders was this call's argument."""
 
 
-def _remove(folders: list[str], owner: int) -> None:
+def _remove(folders: list[Scratch], owner: int) -> None:
     # A forked process ends like its parent, whose folders are not its own.
     if os.getpid() == owner:
         for folder in folders:
-            shutil.rmtree(folder, ignore_errors=True)
-            _made.discard(folder)
+            folder.remove()
+            _made.discard(folder.path)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tfrec_cli.buffers import byte_size, rows_without_columns
 from tfrec_cli.errors import SourceError, UsageError
+from tfrec_cli.scratch import Scratch
 from tfrec_cli.sources.base import Column, Fault, Needs, Origin, Partition, SourceBatch, Survey
 from tfrec_cli.sources.common_type import (
     common_type,
@@ -146,7 +146,7 @@ class _Spooled:
     """A reader's rows in a temporary Arrow file, which lives as long as `folder`."""
 
     path: str
-    folder: Any
+    folder: Scratch | None
 
     def open(self) -> pa.Table:
         """The rows, mapped and not loaded."""
@@ -184,8 +184,8 @@ def _one_line(error: Exception) -> str:
 
 
 def _spool(reader: pa.RecordBatchReader, temp_dir: str | None) -> _Spooled:
-    folder = tempfile.TemporaryDirectory(prefix="tfrec-", dir=temp_dir)
-    path = os.path.join(folder.name, "table.arrow")
+    folder = Scratch(temp_dir)
+    path = os.path.join(folder.path, "table.arrow")
     _refuse_twice(reader.schema.names, "table")
     # An Arrow file holds one dictionary a column; a stream may change it from batch to batch.
     fields = [f.with_type(value_type(f.type)) for f in reader.schema]

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from tfrec_cli.buffers import is_valid, to_numpy
 from tfrec_cli.errors import did_you_mean
+from tfrec_cli.schema.cells import NULL_WORDS
 from tfrec_cli.shuffle.identity import Identity, OrderColumn
 from tfrec_cli.shuffle.keys import Keys, fraction_bounds, keyed, text_digests
 from tfrec_cli.sources.base import Fault, SourceBatch
@@ -146,7 +147,9 @@ class Splitter:
     def _is_name(self, value: str | None) -> bool:
         if value is None:
             return False
-        return value in self.names if self.names else bool(_NAME.fullmatch(value))
+        if self.names:
+            return value in self.names
+        return bool(_NAME.fullmatch(value)) and value not in NULL_WORDS
 
     def _no_split(self, row: int, value: str | None) -> Fault:
         assert self.column is not None
@@ -155,6 +158,8 @@ class Splitter:
             reason = f"has no value, where {known} is expected"
         elif self.names:
             reason = f"is not {known}"
+        elif value in NULL_WORDS:
+            reason = "says that there is no value, where a split name is expected"
         else:
             reason = "is not a split name (letters, digits, _ and -)"
         hint = f"Correct the cell, or use --on-error skip.{did_you_mean(value or '', self.names)}"

@@ -1,0 +1,93 @@
+"""Where sorted runs go on the disk, and whether there is room for them and for the dataset."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfrec_cli.dataset.naming import Dest
+from tfrec_cli.errors import DatasetError
+from tfrec_cli.options import ConvertOptions
+from tfrec_cli.scratch import Scratch
+
+
+@contextmanager
+def spill_folder(options: ConvertOptions, work: Path | None) -> Iterator[str]:
+    """A folder for runs, removed afterwards: in `--temp-dir`, else `work`, else the system's."""
+    try:
+        folder = Scratch(options.temp_dir or (None if work is None else os.fspath(work)))
+    except OSError as error:
+        raise DatasetError(
+            f"{options.temp_dir or work}: sorted records cannot be kept there "
+            f"({error.strerror or error}). Choose another folder by --temp-dir."
+        ) from error
+    try:
+        yield folder.path
+    finally:
+        folder.remove()
+
+
+@dataclass(frozen=True, slots=True)
+class Disks:
+    """Where a run writes.
+
+    spill: the folder of its runs, None where it has none. dest: a folder on the dataset's disk;
+    None where it goes to standard output. compressed: whether the dataset is, so that its size is
+    not known before. shown: what messages call the two.
+    """
+
+    spill: str | None
+    dest: str | None
+    compressed: bool
+    shown: tuple[str, str]
+
+    @classmethod
+    def of(cls, options: ConvertOptions, dest: Dest, spill: str | None, work: Path | None) -> Disks:
+        """Those of a run. spill: the folder of its runs. work: a folder on the dataset's disk."""
+        shown = options.temp_dir or os.path.dirname(spill or ""), dest.text
+        plain = dest.compression.kind == "none"
+        return cls(spill, None if work is None else os.fspath(work), not plain, shown)
+
+    def check(self, runs: float, dataset: float) -> None:
+        """Raise DatasetError where a disk has no room for so many bytes of runs, of the dataset
+        before compression, or of both.
+        """
+        dataset = 0.0 if self.compressed or self.dest is None else dataset
+        if self.spill is None:
+            runs = 0.0
+        elif runs:
+            runs = 1.02 * runs + 2**20
+        together = self.spill is not None and self.dest is not None
+        if together and runs and os.stat(self.dest).st_dev == os.stat(self.spill).st_dev:  # type: ignore[arg-type]
+            self._check_both(runs, dataset)
+            return
+        if self.spill is not None and (free := shutil.disk_usage(self.spill).free) < runs:
+            raise DatasetError(self._refusal(runs, 0.0, free))
+        if self.dest is not None and (free := shutil.disk_usage(self.dest).free) < dataset:
+            raise DatasetError(
+                f"{self.shown[1]}: {_gigabytes(dataset)} are needed for the dataset, but "
+                f"{_gigabytes(free)} are free there. Free some space, choose another DEST, or "
+                "compress it (--compression gzip)."
+            )
+
+    def _check_both(self, runs: float, dataset: float) -> None:
+        assert self.spill is not None
+        free = shutil.disk_usage(self.spill).free
+        if free < runs + dataset:
+            raise DatasetError(self._refusal(runs, dataset, free))
+
+    def _refusal(self, runs: float, dataset: float, free: int) -> str:
+        both = f" and {_gigabytes(dataset)} for the dataset" if dataset else ""
+        return (
+            f"{self.shown[0]}: {_gigabytes(runs)} are needed for sorted records{both}, but "
+            f"{_gigabytes(free)} are free. Name a folder on another disk by --temp-dir, or let the "
+            f"records fit in memory: --memory {int(1.5 * runs / 2**20) + 64}MiB."
+        )
+
+
+def _gigabytes(size: float) -> str:
+    return f"{size / 1e9:.2f} GB"
