@@ -24,7 +24,7 @@ from tfrec_cli.settlement import Settled, settle
 from tfrec_cli.splitting.asked import check_combinations, parse_splits
 from tfrec_cli.tasks import Work
 
-# Rows left out that are told one by one.
+# Rows left out that are told one by one, where no file lists them.
 SHOWN_REJECTS = 3
 
 
@@ -83,7 +83,7 @@ def prepare(
     checks = check_rows(work, settled.survey, options, reporter, arrangement)
     if options.rejects is not None:
         write_rejects(options.rejects, checks.rejects, _read_files(options, settled))
-    for reject in checks.rejects[:SHOWN_REJECTS]:
+    for reject in checks.rejects[: 0 if options.rejects else SHOWN_REJECTS]:
         reporter.notice(f"left out: {replace(reject, hint='')}")
     work = replace(work, splitter=checks.splitter)
     plan = make_plan(work, checks, options)
