@@ -35,7 +35,16 @@ FLOORS = [
         *("conversion", "estimates", "profiling"),
     },
     {"reading"},
-    {"inspection", "statistics", "verification", "repair", "indexing", "export", "loaders"},
+    {
+        "inspection",
+        "statistics",
+        "verification",
+        "repair",
+        "indexing",
+        "metadata",
+        "export",
+        "loaders",
+    },
     {"cli", "__main__", "__init__"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

@@ -73,6 +73,7 @@ def convert(
     engine: Literal["threads", "dask"] = "threads",
     scheduler: str | None = None,
     index: str | None = None,
+    metadata: str | None = None,
     verify: bool = False,
     reporter: Reporter | None = None,
 ) -> Manifest:
@@ -92,6 +93,7 @@ def convert(
     tcp://host:8786), or of `jobs` processes of its own; memory is then that of each worker.
     resume: go on with a run onto dest that was killed; overwrite: replace a dataset.
     index: `dali`, `tfindex` or both, as in `dali,tfindex`: index files for random access.
+    metadata: of `tfds`, `tfmd`, `label-map`: files that other programs know the dataset by.
     verify: read all that was written before it is put at dest; DamageError where it is not right.
     reporter: receives progress and notices (see `tfrec_cli.progress.Reporter`).
     The other arguments are those of the command (`tfrec convert --help`).
@@ -100,6 +102,7 @@ def convert(
     for bad input, DatasetError where dest cannot be written. dest is then what it was before.
     """
     from tfrec_cli.conversion import convert
+    from tfrec_cli.dataset.metadata import parse_metadata
     from tfrec_cli.options import (
         Compression,
         ConvertOptions,
@@ -143,6 +146,7 @@ def convert(
         engine=engine,
         scheduler=scheduler,
         index=() if index is None else parse_formats(index),
+        metadata=() if metadata is None else parse_metadata(metadata),
     )
     if not verify:
         return convert(options, reporter or SILENT)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tfrec_cli.dataset.indexes import index_files
 from tfrec_cli.dataset.manifest import Manifest, Split, side_files, source_files
+from tfrec_cli.dataset.metadata import check_metadata, describe
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.dataset.occupant import check_dest
 from tfrec_cli.dataset.shards import ShardWriter
@@ -60,6 +61,7 @@ def convert(
         if engine.remote:
             _join(engine, dest)
         run = prepare(dest, options, reporter, engine)
+        check_metadata(options.metadata, run.planned, dest.kind)
         if interrupted is not None:
             refuse_other(dest.text, interrupted, run.planned, run.settled.text)
             run = replace(run, resumes=interrupted)
@@ -135,16 +137,22 @@ def _to_dataset(run: Run, check: Check | None) -> Manifest:
         labels = {f.key: f.labels for f in run.settled.features if f.labels is not None}
         if check is not None:
             check(stage.path, manifest, run.settled.text)
-        _add_indexes(run, stage, manifest)
+        _add_extras(run, stage, manifest)
         return stage.commit(manifest, side_files(run.settled.text, labels))
 
 
-def _add_indexes(run: Run, stage: Stage, manifest: Manifest) -> None:
-    """Write the index files that were asked for, made from the finished shards."""
+def _add_extras(run: Run, stage: Stage, manifest: Manifest) -> None:
+    """Write metadata and index files as they were asked for."""
+    if run.options.metadata:
+        made = describe(manifest, run.options.metadata)
+        for name, text in made.files.items():
+            stage.add(name, text.encode("utf-8", "surrogateescape"))
+        for notice in made.notices:
+            run.reporter.notice(notice)
     if run.options.index:
         names = [shard.name for shard in manifest.shards]
-        for name, text in index_files(names, stage.path, run.options.index):
-            stage.add(name, text)
+        for name, lines in index_files(names, stage.path, run.options.index):
+            stage.add(name, lines)
 
 
 def _write_staged(run: Run, stage: Stage, log: ShardLog) -> tuple[Split, ...]:

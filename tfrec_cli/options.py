@@ -16,6 +16,7 @@ MOST_DEFAULT_MEMORY = 4 * 2**30
 
 CompressorName = Literal["zlib", "isal", "libdeflate"]
 IndexFormat = Literal["dali", "tfindex"]
+MetadataFormat = Literal["tfds", "tfmd", "label-map"]
 # The levels that each compressor knows, and the one it is used with unless another is asked.
 LEVELS: Mapping[CompressorName, range] = {
     "zlib": range(10), "isal": range(4), "libdeflate": range(13),
@@ -145,7 +146,7 @@ class ConvertOptions:
     split: a name, names, or names with fractions (`train=0.8,test=0.2`). seed, split_seed: None
     is 0. memory: bytes that ordering may use beside a constant. engine: where tasks run: `jobs`
     threads, or the Dask cluster of `scheduler` (None starts one of `jobs` processes).
-    index: formats of index files.
+    index, metadata: formats of index files, and of metadata for other programs.
     """
 
     sources: tuple[Any, ...]
@@ -180,6 +181,7 @@ class ConvertOptions:
     engine: Literal["threads", "dask"] = "threads"
     scheduler: str | None = None
     index: tuple[IndexFormat, ...] = ()
+    metadata: tuple[MetadataFormat, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise UsageError for values that no option has."""

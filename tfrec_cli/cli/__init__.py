@@ -22,8 +22,8 @@ from tfrec_cli.errors import TfrecError
 
 # Each is a module of this room; only that of the command that runs is imported.
 _COMMANDS = (
-    *("convert", "plan", "schema", "inspect", "head", "verify", "repair", "index", "loader"),
-    "sources",
+    *("convert", "plan", "schema", "inspect", "head", "verify", "repair", "index"),
+    *("metadata", "loader", "sources"),
 )
 
 

@@ -17,6 +17,7 @@ from tfrec_cli.cli.common import (
     source_options,
 )
 from tfrec_cli.cli.index import FORMATS as INDEX_FORMATS
+from tfrec_cli.cli.metadata import FORMATS as METADATA_FORMATS
 from tfrec_cli.cli.order import order_options, share, split_classes
 from tfrec_cli.cli.profile import Profiling, profile_options
 from tfrec_cli.cli.progress import TerminalReporter
@@ -99,6 +100,10 @@ SHOWN_FEATURES = 20
 @click.option(
     "--index", metavar="dali,tfindex", type=INDEX_FORMATS, default=(),
     help="Write index files for random access too, as `tfrec index` does.",
+)  # fmt: skip
+@click.option(
+    "--metadata", metavar="tfds,tfmd,label-map", type=METADATA_FORMATS, default=(),
+    help="Write metadata for other programs too, as `tfrec metadata` does.",
 )  # fmt: skip
 @click.option("--verify", is_flag=True, help="Read all that was written before it is put at DEST.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")

@@ -1,0 +1,58 @@
+"""`tfrec metadata`: what other loaders want to know of a dataset."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from tfrec_cli.cli.common import Parsed, debug_option
+
+if TYPE_CHECKING:
+    from tfrec_cli.options import MetadataFormat
+
+
+def _formats(text: str) -> tuple[MetadataFormat, ...]:
+    from tfrec_cli.dataset.metadata import parse_metadata
+
+    return parse_metadata(text)
+
+
+FORMATS = Parsed("formats", _formats)
+"""The parameter type of `--format` here, and of `tfrec convert --metadata`."""
+
+
+@click.command("metadata", short_help="Metadata for TFDS, TFX and the Object Detection API.")
+@click.argument("dataset", type=click.Path())
+@click.option(
+    "--format", "formats", metavar="tfds,tfmd,label-map", type=FORMATS, required=True,
+    help="Which files to write; see above.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@debug_option
+def command(dataset: str, formats: tuple[MetadataFormat, ...], as_json: bool, quiet: bool) -> None:
+    r"""Write files that other programs know DATASET by, beside its shards.
+
+    \b
+    tfds       features.json and dataset_info.json, for tfds.builder_from_directory; the
+               shards must be uncompressed and called NAME-SPLIT.tfrecord-00000-of-00010
+    tfmd       schema.pbtxt of TensorFlow Metadata, for TFX, TFDV and TensorFlow Transform
+    label-map  label_map.pbtxt of the Object Detection API; labels must count from 1
+
+    Without a manifest of tfrec's, what the features are is found by a look at all records.
+
+    \b
+    tfrec metadata dataset --format tfds,tfmd
+    """
+    from tfrec_cli.metadata import write_metadata
+
+    done = write_metadata(dataset, formats)
+    if as_json:
+        click.echo(json.dumps(done.document(), indent=2))
+    elif not quiet:
+        for path in done.files:
+            click.echo(path.encode("utf-8", "backslashreplace"))
+        for notice in done.notices:
+            click.echo(f"note: {notice}".encode("utf-8", "backslashreplace"), err=True)

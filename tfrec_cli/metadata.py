@@ -1,0 +1,160 @@
+"""Metadata for other programs, for datasets and TFRecord files that are there already."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tfrec_cli.dataset.failures import writing
+from tfrec_cli.dataset.manifest import (
+    MANIFEST,
+    FeatureFacts,
+    Manifest,
+    Shard,
+    Split,
+    manifest_path,
+)
+from tfrec_cli.dataset.metadata import Metadata, describe
+from tfrec_cli.dataset.metadata.tfds import NO_FOLDER
+from tfrec_cli.dataset.naming import identifier, parse_dest
+from tfrec_cli.dataset.staging import amend
+from tfrec_cli.errors import DamageError, DatasetError, UsageError, shorten
+from tfrec_cli.options import Compression, MetadataFormat
+from tfrec_cli.reading import FeatureInfo, RecordDataset, open_dataset
+from tfrec_cli.reading.survey import FileFacts
+
+_SHARD = re.compile(r"([A-Za-z]\w*)-([\w-]+)\.tfrecord-(\d{5,})-of-(\d{5,})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The files that were written, by path, and what the user should know of them."""
+
+    path: str
+    files: tuple[str, ...]
+    notices: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """The JSON document."""
+        return asdict(self)
+
+
+def write_metadata(path: str, formats: Sequence[MetadataFormat]) -> Written:
+    """Write the files of `formats` beside the shards of the dataset at `path`; a manifest then
+    names them.
+
+    Without a manifest, what the features are is found by a look at all records. Raises UsageError
+    where a format cannot say what the dataset is, DatasetError where there is none, or more than
+    one, or files of these names that hold something else, DamageError where records are damaged.
+    """
+    dataset = open_dataset(path)
+    manifest = dataset.manifest
+    if manifest is None:
+        return _write_foreign(dataset, formats)
+    for finding in dataset.findings:
+        if finding.kind == "missing shard":
+            raise DamageError(f"{finding} No metadata was written.")
+    if not manifest.features:
+        features = tuple(_facts(info) for info in dataset.features.values())
+        manifest = replace(manifest, features=features)
+    owner = path
+    if not (manifest_path(owner).parent / MANIFEST).exists():
+        owner = os.path.dirname(dataset.files[0].path) or "."
+    dest = parse_dest(owner)
+    if dest.kind == "file" and "tfds" in formats:
+        raise UsageError(NO_FOLDER)
+    made = describe(manifest, formats)
+    amend(dest, ((name, _bytes(text)) for name, text in made.files.items()))
+    return _written(path, manifest_path(owner).parent, made)
+
+
+def _written(path: str, home: Path, made: Metadata) -> Written:
+    return Written(path, tuple(os.fspath(home / name) for name in made.files), made.notices)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _write_foreign(dataset: RecordDataset, formats: Sequence[MetadataFormat]) -> Written:
+    folders = {os.path.dirname(target.path) for target in dataset.files}
+    if len(folders) != 1:
+        raise DatasetError(
+            f"{shorten(dataset.path, 1000)}: the files lie in {len(folders)} folders. Name one of "
+            "them."
+        )
+    home = Path(folders.pop())
+    made = describe(_manifest(dataset, "tfds" in formats), formats)
+    for name, text in made.files.items():
+        _refuse_other(home / name, _bytes(text))
+    for name, text in made.files.items():
+        with writing(home / name):
+            draft = home / f".{name}.{os.getpid()}"
+            try:
+                draft.write_bytes(_bytes(text))
+                os.replace(draft, home / name)
+            finally:
+                draft.unlink(missing_ok=True)
+    return _written(dataset.path, home, made)
+
+
+def _refuse_other(path: Path, wanted: bytes) -> None:
+    """Raise DatasetError where something else than `wanted` lies at `path`."""
+    if os.path.lexists(path) and not (path.is_file() and path.read_bytes() == wanted):
+        raise DatasetError(f"{path} is there and holds something else. Move it away.")
+
+
+def _manifest(dataset: RecordDataset, is_numbered: bool) -> Manifest:
+    """What a manifest would say of files that have none. is_numbered: they must be called as
+    TensorFlow Datasets calls shards.
+    """
+    features = tuple(_facts(info) for info in dataset.features.values())
+    files = dataset.survey().files
+    kinds = {file.container for file in files}
+    compression = Compression.made(kinds.pop() if len(kinds) == 1 else "gzip")  # type: ignore[arg-type]
+    if not is_numbered:
+        return Manifest(identifier(Path(dataset.path).name), compression, (), features)
+    name, splits = _shards(files)
+    return Manifest(name, compression, splits, features)
+
+
+def _shards(files: Sequence[FileFacts]) -> tuple[str, tuple[Split, ...]]:
+    """The dataset's name and its splits, from the names of all their shards."""
+    names: set[str] = set()
+    splits: dict[str, dict[int, Shard]] = {}
+    counts: dict[str, int] = {}
+    for file in files:
+        base = os.path.basename(file.target.path)
+        match = _SHARD.fullmatch(base)
+        if match is None:
+            raise UsageError(
+                f"tfds: {file.target.path} is not called as TensorFlow Datasets calls shards, "
+                "NAME-SPLIT.tfrecord-00000-of-00010. Rename the files."
+            )
+        names.add(match[1])
+        counts[match[2]] = max(counts.get(match[2], 0), int(match[4]))
+        splits.setdefault(match[2], {})[int(match[3])] = Shard(base, file.records, file.bytes, 0)
+    if len(names) > 1:
+        raise UsageError(f"tfds: shards of {len(names)} datasets are here: {', '.join(names)}.")
+    for split, shards in splits.items():
+        if sorted(shards) != list(range(counts[split])):
+            raise DamageError(f"tfds: of {counts[split]} shards of {split}, some are not there.")
+    ordered = (Split(s, tuple(found[n] for n in sorted(found))) for s, found in splits.items())
+    return names.pop(), tuple(ordered)
+
+
+def _facts(info: FeatureInfo) -> FeatureFacts:
+    """A feature as a manifest would have it; one without any value is taken for bytes."""
+    return FeatureFacts(
+        info.key,
+        info.kind if info.kind in ("int64", "float", "bytes") else "bytes",
+        info.shape or None,
+        int(info.shape is None),
+        missing="omit" if info.optional else "error",
+        labels=info.labels,
+        first_label=info.first_label,
+    )
