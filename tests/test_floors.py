@@ -31,7 +31,8 @@ FLOORS = [
     {
         *("settlement", "arrangement", "scanning", "plan", "tasks", "placing", "ordering", "spill"),
         *("engines", "cluster", "rejects", "receipts", "writing"),
-        *("provenance", "description", "preparation", "pipeline", "resumption", "shardlog"),
+        *("provenance", "sourcefiles", "description", "freshness", "preparation"),
+        *("pipeline", "resumption", "shardlog"),
         *("conversion", "estimates", "profiling"),
     },
     {"reading"},

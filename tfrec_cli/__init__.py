@@ -59,6 +59,7 @@ def convert(
     jobs: int | None = None,
     overwrite: bool = False,
     resume: bool = False,
+    force: bool = False,
     temp_dir: str | os.PathLike[str] | None = None,
     shuffle: bool = False,
     seed: int | None = None,
@@ -91,7 +92,8 @@ def convert(
     jobs: threads; the output does not depend on it.
     engine: `dask` runs tasks on the cluster of the Dask `scheduler` (an address such as
     tcp://host:8786), or of `jobs` processes of its own; memory is then that of each worker.
-    resume: go on with a run onto dest that was killed; overwrite: replace a dataset.
+    resume: go on with a run onto dest that was killed; overwrite: replace a dataset;
+    force: even one that is up to date (its manifest is returned otherwise, and nothing written).
     index: `dali`, `tfindex` or both, as in `dali,tfindex`: index files for random access.
     metadata: of `tfds`, `tfmd`, `label-map`: files that other programs know the dataset by.
     verify: read all that was written before it is put at dest; DamageError where it is not right.
@@ -132,6 +134,7 @@ def convert(
         jobs=default_jobs() if jobs is None else jobs,
         overwrite=overwrite,
         resume=resume,
+        force=force,
         temp_dir=None if temp_dir is None else _path(temp_dir),
         shuffle=shuffle,
         seed=seed,
@@ -149,10 +152,10 @@ def convert(
         metadata=() if metadata is None else parse_metadata(metadata),
     )
     if not verify:
-        return convert(options, reporter or SILENT)
+        return convert(options, reporter or SILENT).manifest
     from tfrec_cli.verification import check_staged
 
-    return convert(options, reporter or SILENT, check_staged)
+    return convert(options, reporter or SILENT, check_staged).manifest
 
 
 def infer_schema(

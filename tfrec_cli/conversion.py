@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tfrec_cli.dataset.failures import writing
 from tfrec_cli.dataset.indexes import index_files
-from tfrec_cli.dataset.manifest import Manifest, Split, side_files, source_files
+from tfrec_cli.dataset.manifest import SCHEMA, Manifest, Split, side_files
 from tfrec_cli.dataset.metadata import check_metadata, describe
 from tfrec_cli.dataset.naming import Dest
-from tfrec_cli.dataset.occupant import check_dest
+from tfrec_cli.dataset.occupant import check_dest, finished
 from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.dataset.staging import Stage, recover, staging
-from tfrec_cli.description import all_files
+from tfrec_cli.dataset.touch import touch
 from tfrec_cli.engines.base import Engine
 from tfrec_cli.engines.opening import open_engine
-from tfrec_cli.errors import CellError, SourceError, UsageError, counted
+from tfrec_cli.errors import CellError, UsageError, counted
+from tfrec_cli.freshness import look
 from tfrec_cli.options import ConvertOptions
 from tfrec_cli.pipeline import write_splits
-from tfrec_cli.preparation import Run, choose_dest, paths_of, prepare, tell
+from tfrec_cli.preparation import Run, checked, choose_dest, paths_of, prepare, tell
 from tfrec_cli.progress import SILENT, Reporter
 from tfrec_cli.receipts import Receipts
 from tfrec_cli.resumption import (
@@ -31,11 +34,13 @@ from tfrec_cli.resumption import (
     refuse_plain,
     run_record,
 )
-from tfrec_cli.settlement import explain_unknown_label, settle
+from tfrec_cli.settlement import explain_unknown_label, open_given, settle
 from tfrec_cli.shardlog import ShardLog
-from tfrec_cli.sources.base import Fingerprint
-from tfrec_cli.sources.files import fingerprint
+from tfrec_cli.sourcefiles import all_files
 from tfrec_cli.stages import recording
+
+# The clock that files are dated by lags behind by some ms, in ns.
+CLOCK = 20_000_000
 
 Check = Callable[[Callable[[str], Path], Manifest, str], None]
 """Looks at a dataset before it is committed: where each shard is, the manifest, the schema's text.
@@ -43,30 +48,47 @@ Raises where it is not to be committed.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The dataset that is now at DEST. is_new: whether it was written; else it was up to date."""
+
+    manifest: Manifest
+    is_new: bool = True
+
+
 def convert(
     options: ConvertOptions, reporter: Reporter = SILENT, check: Check | None = None
-) -> Manifest:
-    """Write the dataset that `options` asks for; return its manifest.
+) -> Outcome:
+    """Write the dataset that `options` asks for, unless just that is there.
 
-    check: called before the commit. Nothing is at DEST before everything is: a run that fails or
-    is interrupted leaves DEST as it was. Raises TfrecError of the kind that fits (see
-    `tfrec_cli.errors`).
+    check: called before the commit, and with a dataset that is up to date. Nothing is at DEST
+    before everything is: a run that fails or is interrupted leaves DEST as it was. Raises
+    TfrecError of the kind that fits (see `tfrec_cli.errors`).
     """
+    began = time.time_ns()
     if options.scheduler is not None:
         options = _absolute(options)
-    dest, interrupted = _open_dest(options)
+    dest, interrupted, found = _open_dest(options)
     if check is not None and dest.kind == "stdout":
         raise UsageError("--verify: DEST is - and cannot be read again. Leave one of them out.")
+    opened = None
+    if found is not None:
+        opened = open_given(options)
+        looked = look(dest, found, opened, checked(options, dest))
+        if not looked.reason:
+            return _touched(dest, found, looked.manifest, began, check)
+        check_dest(dest, options.overwrite, paths_of(options), looked.reason)
     with open_engine(options.engine, options.scheduler, options.jobs) as engine:
         if engine.remote:
             _join(engine, dest)
-        run = prepare(dest, options, reporter, engine)
+        run = prepare(dest, options, reporter, engine, opened)
         check_metadata(options.metadata, run.planned, dest.kind)
         if interrupted is not None:
             refuse_other(dest.text, interrupted, run.planned, run.settled.text)
             run = replace(run, resumes=interrupted)
         try:
-            return _to_stdout(run) if dest.kind == "stdout" else _to_dataset(run, check)
+            writes = _to_stdout(run) if dest.kind == "stdout" else _to_dataset(run, check)
+            return Outcome(writes)
         except CellError as error:
             raise explain_unknown_label(error, run.settled, options) from None
         finally:
@@ -104,9 +126,11 @@ def infer(options: ConvertOptions, reporter: Reporter = SILENT) -> str:
     return settled.text
 
 
-def _open_dest(options: ConvertOptions) -> tuple[Dest, Interrupted | None]:
+def _open_dest(
+    options: ConvertOptions,
+) -> tuple[Dest, Interrupted | None, Manifest | None]:
     """DEST, refused now where it would be refused after all the work; the killed run onto it that
-    this one goes on with.
+    this one goes on with; or the dataset there that may be up to date.
     """
     dest = choose_dest(options)
     if dest.kind == "stdout":
@@ -114,14 +138,29 @@ def _open_dest(options: ConvertOptions) -> tuple[Dest, Interrupted | None]:
             raise UsageError("DEST is - but standard output is closed.")
         if sys.stdout.isatty():
             raise UsageError("DEST is - but standard output is a terminal. Pipe it somewhere.")
-        return dest, None
+        return dest, None, None
     stage = recover(dest, keep=not options.overwrite)
     interrupted = None if stage is None else read_interrupted(stage)
     if interrupted is not None and not options.resume:
         refuse_plain(dest.text, interrupted)
+    if interrupted is None and not options.force and (found := finished(dest)) is not None:
+        return dest, None, found
     overwrite = options.overwrite or (interrupted is not None and interrupted.overwrite)
     check_dest(dest, overwrite, paths_of(options))
-    return dest, interrupted
+    return dest, interrupted, None
+
+
+def _touched(
+    dest: Dest, found: Manifest, now: Manifest, began: int, check: Check | None
+) -> Outcome:
+    """Have a dataset that is up to date count as made when this run began."""
+    if check is not None:
+        data = dest.path if dest.kind == "folder" else dest.path.parent
+        with writing(dest.text):
+            text = (dest.home / SCHEMA).read_text("utf-8")
+        check(lambda name: data / name, found, text)
+    touch(dest, found, now, began - CLOCK)
+    return Outcome(now, is_new=False)
 
 
 def _to_dataset(run: Run, check: Check | None) -> Manifest:
@@ -133,12 +172,13 @@ def _to_dataset(run: Run, check: Check | None) -> Manifest:
         tell(run)
         log = _shard_log(run, stage)
         splits = _write_staged(run, stage, log)
-        manifest = _manifest(run, splits, _unchanged(run, log))
+        made = time.time_ns() - CLOCK
+        manifest = _manifest(run, splits, log)
         labels = {f.key: f.labels for f in run.settled.features if f.labels is not None}
         if check is not None:
             check(stage.path, manifest, run.settled.text)
         _add_extras(run, stage, manifest)
-        return stage.commit(manifest, side_files(run.settled.text, labels))
+        return stage.commit(manifest, side_files(run.settled.text, labels), made)
 
 
 def _add_extras(run: Run, stage: Stage, manifest: Manifest) -> None:
@@ -170,7 +210,7 @@ def _to_stdout(run: Run) -> Manifest:
     tell(run)
     stdout, log = sys.stdout.buffer, ShardLog(Receipts(None))
     splits = write_splits(run, lambda _, *how: ShardWriter(stdout, *how), None, log)
-    return _manifest(run, splits, _unchanged(run, log))
+    return _manifest(run, splits, log)
 
 
 def _shard_log(run: Run, stage: Stage) -> ShardLog:
@@ -186,15 +226,6 @@ def _shard_log(run: Run, stage: Stage) -> ShardLog:
     return log
 
 
-def _unchanged(run: Run, log: ShardLog) -> tuple[Fingerprint, ...]:
-    """All files that records came from. Raises SourceError where one changed meanwhile."""
-    prints = all_files(run.settled, log.loaded.values())
-    for known in prints:
-        now = fingerprint(known.path)
-        if (now.size, now.mtime_ns) != (known.size, known.mtime_ns):
-            raise SourceError(f"{known.path}: changed while it was being read. Run again.")
-    return prints
-
-
-def _manifest(run: Run, splits: tuple[Split, ...], files: Iterable[Fingerprint]) -> Manifest:
-    return replace(run.planned, splits=splits, sources=source_files(files))
+def _manifest(run: Run, splits: tuple[Split, ...], log: ShardLog) -> Manifest:
+    files = all_files(run.settled, log.loaded.values(), run.options)
+    return replace(run.planned, splits=splits, sources=files)

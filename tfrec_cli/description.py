@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from tfrec_cli.dataset.manifest import (
     FeatureFacts,
     Manifest,
@@ -11,7 +9,6 @@ from tfrec_cli.dataset.manifest import (
     Shard,
     Split,
     library_versions,
-    source_files,
 )
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.options import ConvertOptions
@@ -20,7 +17,7 @@ from tfrec_cli.provenance import output_options
 from tfrec_cli.schema.binding import BoundFeature
 from tfrec_cli.schema.infer import row_lengths
 from tfrec_cli.settlement import Settled
-from tfrec_cli.sources.base import Fingerprint
+from tfrec_cli.sourcefiles import known_files
 
 
 def described(dest: Dest, settled: Settled, plan: Plan, options: ConvertOptions) -> Manifest:
@@ -36,7 +33,7 @@ def described(dest: Dest, settled: Settled, plan: Plan, options: ConvertOptions)
         options=output_options(options),
         libraries=library_versions(dest.compression),
         notices=tuple(settled.survey.notices),
-        sources=source_files((*settled.survey.fingerprints, *settled.fingerprints)),
+        sources=known_files(settled),
     )
 
 
@@ -44,12 +41,6 @@ def _planned(dest: Dest, split: SplitPlan) -> Split:
     names = dest.shards(split.name, len(split.shards))
     shards = (Shard(name, n, 0, 0) for name, n in zip(names, split.shards, strict=True))
     return Split(split.name, tuple(shards), split.asked)
-
-
-def all_files(settled: Settled, loaded: Iterable[Fingerprint]) -> tuple[Fingerprint, ...]:
-    """The files that records come from, each once. loaded: those that were read for records."""
-    known = {file.path: file for file in (*settled.survey.fingerprints, *settled.fingerprints)}
-    return tuple((known | {file.path: file for file in loaded}).values())
 
 
 def _facts(feature: BoundFeature) -> FeatureFacts:

@@ -167,6 +167,7 @@ class ConvertOptions:
     jobs: int = field(default_factory=default_jobs)
     overwrite: bool = False
     resume: bool = False
+    force: bool = False
     temp_dir: str | None = None
     shuffle: bool = False
     seed: int | None = None
@@ -191,7 +192,7 @@ class ConvertOptions:
             raise UsageError("--temp-dir is empty. Name a folder, or leave it out.")
         for name in ("split_by", "stratify", "split_column"):
             _refuse_type(name, getattr(self, name), str, "a column's name")
-        for name in ("overwrite", "resume", "shuffle", "split_exact"):
+        for name in ("overwrite", "resume", "force", "shuffle", "split_exact"):
             _refuse_type(name, getattr(self, name), bool, "True or False")
         _refuse_type("source_options", self.source_options, Mapping, "a mapping")
         if self.on_error not in ("fail", "skip"):
@@ -206,6 +207,8 @@ class ConvertOptions:
             _refuse_number(name, getattr(self, name), least=0)
         if self.shards is not None and self.shard_size is not None:
             raise UsageError("--shards and --shard-size both say how many shards; give one.")
+        if self.force and not self.overwrite:
+            raise UsageError("--force needs --overwrite: it replaces what is up to date, too.")
         if self.resume and self.overwrite:
             raise UsageError("--resume goes on with what --overwrite throws away; give one.")
 

@@ -20,7 +20,7 @@ from tfrec_cli.rejects import check_rejects, write_rejects
 from tfrec_cli.resumption import Interrupted
 from tfrec_cli.scanning import check_rows
 from tfrec_cli.scratch import clean
-from tfrec_cli.settlement import Settled, settle
+from tfrec_cli.settlement import Opened, Settled, settle
 from tfrec_cli.splitting.asked import check_combinations, parse_splits
 from tfrec_cli.tasks import Work
 
@@ -58,18 +58,22 @@ class Run:
 
 
 def prepare(
-    dest: Dest, options: ConvertOptions, reporter: Reporter, engine: Engine | None = None
+    dest: Dest,
+    options: ConvertOptions,
+    reporter: Reporter,
+    engine: Engine | None = None,
+    opened: Opened | None = None,
 ) -> Run:
     """All that is settled before the first byte is written. Writes nothing but the rejects.
 
-    engine: where tasks will run; None is threads.
+    engine: where tasks will run; None is threads. opened: the source, if it is known.
     """
-    options = _checked(options, dest)
+    options = checked(options, dest)
     if options.temp_dir is not None:
         clean(options.temp_dir)
     engine = engine or Threads(options.jobs)
     reporter.stage("survey", None)
-    settled = settle(options)
+    settled = settle(options, opened)
     if engine.remote:
         from tfrec_cli.cluster.probes import require_files
 
@@ -105,7 +109,7 @@ def choose_dest(options: ConvertOptions) -> Dest:
     return dest
 
 
-def _checked(options: ConvertOptions, dest: Dest) -> ConvertOptions:
+def checked(options: ConvertOptions, dest: Dest) -> ConvertOptions:
     """The options with what DEST implies. Raises UsageError where two exclude each other."""
     asked = parse_splits(options.split)
     check_combinations(options, asked)

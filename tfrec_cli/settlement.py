@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ class Settled:
 
     schema: complete, as the dataset keeps it. inferred: whether nobody gave one. notes: what the
     user should know of how columns became features. fingerprints: files that the schema names.
+    schema_file: the file that holds it, if one was given.
     """
 
     source: Source
@@ -40,6 +42,7 @@ class Settled:
     inferred: bool
     notes: tuple[str, ...] = ()
     fingerprints: tuple[Fingerprint, ...] = ()
+    schema_file: Fingerprint | None = None
 
     @property
     def text(self) -> str:
@@ -54,14 +57,24 @@ class Settled:
         return found or tuple(c.name for c in self.survey.columns[:1])
 
 
-@timed("survey", lambda found: sum(file.size for file in found.survey.fingerprints))
-def settle(options: ConvertOptions) -> Settled:
-    """Open and survey the source, and settle the schema: the given one, or one inferred.
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A source, and the schema given for it with its file, if there are any."""
 
-    Raises UsageError, SchemaError and SourceError where the two do not fit or cannot be read.
+    source: Source
+    schema: Schema | None = None
+    schema_file: Fingerprint | None = None
+
+
+@timed("survey", lambda found: sum(file.size for file in found.survey.fingerprints))
+def settle(options: ConvertOptions, opened: Opened | None = None) -> Settled:
+    """Survey the source, and settle the schema: the given one, or one inferred.
+
+    opened: the source and the schema, where they are known. Raises UsageError, SchemaError and
+    SourceError where the two do not fit or cannot be read.
     """
-    given = None if options.schema is None else load_schema(options.schema)
-    source = _open(options, given)
+    opened = opened or open_given(options)
+    source, given = opened.source, opened.schema
     types = given is None or given.rest == "keep" or _by_columns(options)
     survey = source.survey(Needs(types, options.temp_dir, options.jobs))
     described = dict(survey.options) | {"name": source.name}
@@ -73,7 +86,21 @@ def settle(options: ConvertOptions) -> Settled:
         schema = schema.with_source(described)
     features = bind(schema, survey.columns)
     prints = tuple(fingerprint(path) for path in label_files(given)) if given else ()
-    return Settled(source, survey, schema, features, given is None, notes, prints)
+    return Settled(
+        source, survey, schema, features, given is None, notes, prints, opened.schema_file
+    )
+
+
+def open_given(options: ConvertOptions) -> Opened:
+    """The source and the schema that the options name, nothing of the source read yet but streams.
+
+    Raises UsageError, SchemaError and SourceError where they cannot be opened.
+    """
+    file = options.schema if isinstance(options.schema, str | os.PathLike) else None
+    # Looked at before it is read: a change in between will be seen.
+    print = fingerprint(os.fspath(file)) if file is not None and os.path.exists(file) else None
+    given = None if options.schema is None else load_schema(options.schema)
+    return Opened(_open(options, given), given, print)
 
 
 def _by_columns(options: ConvertOptions) -> bool:

@@ -179,7 +179,7 @@ def _load(
     """The batch with the bytes of the files that cells name, in columns of their own."""
     data = batch.data
     faults: list[Fault] = []
-    fingerprints: list[Fingerprint] = []
+    fingerprints = [*batch.fingerprints]
     for position, feature in _loading(work):
         column = feature.columns[0]
         loaded = load_cells(batch.data.column(position), column, _table(feature, batch))
@@ -252,4 +252,4 @@ def part_of(batch: SourceBatch, start: int, stop: int) -> SourceBatch:
     inside = (fault for fault in batch.faults if start <= fault.row < stop)
     faults = tuple(replace(fault, row=fault.row - start) for fault in inside)
     origin = batch.origin.after(start)
-    return SourceBatch(batch.data.slice(start, stop - start), origin, faults)
+    return SourceBatch(batch.data.slice(start, stop - start), origin, faults, batch.fingerprints)

@@ -32,6 +32,7 @@ from tfrec_cli.options import (
 )
 
 if TYPE_CHECKING:
+    from tfrec_cli.conversion import Outcome
     from tfrec_cli.dataset.manifest import FeatureFacts, Manifest
 
 # Features that the summary lists one by one.
@@ -93,6 +94,9 @@ SHOWN_FEATURES = 20
     help="Go on with a run onto DEST that was killed: what it finished is not done again.",
 )  # fmt: skip
 @click.option(
+    "--force", is_flag=True, help="With --overwrite: write again what is up to date, too."
+)
+@click.option(
     "--temp-dir", metavar="DIR", type=click.Path(),
     help="Where streams, and records to be ordered, are kept meanwhile. Default: the system's, and "
     "beside DEST.",
@@ -133,24 +137,24 @@ def command(paths: tuple[str, ...], as_json: bool, quiet: bool, verify: bool, **
     began = time.monotonic()
     try:
         with profiling.recording():
-            manifest = _convert(options, reporter, verify)
+            outcome = _convert(options, reporter, verify)
     finally:
         reporter.close()
     seconds = time.monotonic() - began
     profiling.finish(options)
     if as_json:
-        document = _document(manifest, reporter, seconds) | profiling.document()
+        document = _document(outcome, reporter, seconds) | profiling.document()
         click.echo(json.dumps(document, indent=2))
     elif not quiet:
-        click.echo(_summary(manifest, options, seconds), err=to_stdout)
+        click.echo(_summary(outcome, options, seconds), err=to_stdout)
         for notice in reporter.notices:
             click.echo(f"note: {notice}".encode("utf-8", "backslashreplace"), err=True)
-    if not as_json:
+    if not as_json and outcome.is_new:
         for line in profiling.lines():
             click.echo(line, err=True)
 
 
-def _convert(options: ConvertOptions, reporter: TerminalReporter, verify: bool) -> Manifest:
+def _convert(options: ConvertOptions, reporter: TerminalReporter, verify: bool) -> Outcome:
     from tfrec_cli.conversion import convert
 
     if not verify:
@@ -175,20 +179,28 @@ def options_of(
     return ConvertOptions(sources=paths[:-1], dest=paths[-1], **given)
 
 
-def _document(manifest: Manifest, reporter: TerminalReporter, seconds: float) -> dict[str, Any]:
+def _document(outcome: Outcome, reporter: TerminalReporter, seconds: float) -> dict[str, Any]:
     """The manifest with what only this run knows."""
-    document: dict[str, Any] = json.loads(manifest.to_json())
-    return document | {"seconds": round(seconds, 3), "notices": reporter.notices}
+    document: dict[str, Any] = json.loads(outcome.manifest.to_json())
+    seconds = round(seconds, 3)
+    told = {"up_to_date": not outcome.is_new, "seconds": seconds, "notices": reporter.notices}
+    return document | told
 
 
-def _summary(manifest: Manifest, options: ConvertOptions, seconds: float) -> str:
-    """What was written, in a few aligned lines."""
+def _summary(outcome: Outcome, options: ConvertOptions, seconds: float) -> str:
+    """What was written, in a few aligned lines; or one line that nothing had to be."""
+    manifest = outcome.manifest
     size = sum(shard.bytes for shard in manifest.shards)
-    read = sum(file.size for file in manifest.sources)
+    read = sum(file.size for file in manifest.sources if file.role in ("source", "loaded"))
+    holds = (
+        f"{plural(manifest.records, 'record')} in {plural(len(manifest.shards), 'shard')}, "
+        f"{human_size(size)}"
+    )
+    if not outcome.is_new:
+        return f"{options.dest}: up to date, {holds}"
     rate = manifest.records / seconds if seconds else 0
     lines = [
-        f"{options.dest}: {plural(manifest.records, 'record')} in "
-        f"{plural(len(manifest.shards), 'shard')}, {human_size(size)}"
+        f"{options.dest}: {holds}"
         + (f" from {human_size(read)}" if read else "")
         + f", {seconds:.2f} s ({rate:,.0f} records/s)",
         *_split_lines(manifest),

@@ -16,7 +16,9 @@ time of writing: the same run leaves the same manifest. The file is one JSON obj
     options      those that the output depends on
     libraries    {name: version} of those that the output depends on
     notices      [text]
-    sources      [{path, size, mtime_ns, crc32c}]; mtime in ns since 1970, crc32c null if not taken
+    sources      [{path, size, mtime_ns, crc32c, role}] of all files that records came from; mtime
+                 in ns since 1970, crc32c null if not taken, role `source`, `schema`, `labels` or
+                 `loaded`
 
 `bytes` and `crc32c` (CRC-32C, RFC 3720, unmasked) are of the file as it lies on the disk.
 """
@@ -29,7 +31,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import tfrec_cli
 from tfrec_cli.dataset.naming import parse_dest
@@ -46,6 +48,7 @@ INDEXES = "index"
 """The one folder that a dataset may have beside its shards."""
 
 FORMAT = 1
+Role = Literal["source", "schema", "labels", "loaded"]
 _START = b'{"tfrec":'
 
 
@@ -112,12 +115,16 @@ class SideFile:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """What a source file looked like: bytes, mtime in ns since 1970, CRC32C of it if taken."""
+    """What a file that records came from looked like: bytes, mtime in ns since 1970, CRC32C of it
+    if taken. role: whether it is one of the source's, the schema, names labels, or was loaded since
+    a cell names it. The copy of a stream has the mtime 0.
+    """
 
     path: str
     size: int
     mtime_ns: int
     crc32c: int | None = None
+    role: Role = "source"
 
 
 class FingerprintLike(Protocol):

@@ -53,11 +53,24 @@ def occupant(dest: Dest) -> Occupant:
         return _folder(dest, mode) if dest.kind == "folder" else _file(dest, mode)
 
 
-def check_dest(dest: Dest, overwrite: bool = False, sources: Iterable[Any] = ()) -> Occupant:
+def finished(dest: Dest) -> Manifest | None:
+    """The manifest of what seems to be a finished dataset of ours at `dest`, told by its manifest
+    alone; None where there is none. Raises DatasetError where that is broken.
+    """
+    with writing(dest.text):
+        if not os.path.isdir(dest.path) if dest.kind == "folder" else not dest.path.is_file():
+            return None
+        return None if dest.path.is_symlink() else _manifest(dest)
+
+
+def check_dest(
+    dest: Dest, overwrite: bool = False, sources: Iterable[Any] = (), reason: str = ""
+) -> Occupant:
     """What lies at `dest`, where a run may write there; writes nothing.
 
-    sources: paths of the source files (what is no path is passed over). Raises DatasetError that
-    says what is in the way and what to do.
+    sources: paths of the source files (what is no path is passed over). reason: why a finished
+    dataset is not what the run would write, the part of a sentence. Raises DatasetError that says
+    what is in the way and what to do.
     """
     found = occupant(dest)
     if found.kind in ("dataset", "foreign"):
@@ -67,8 +80,8 @@ def check_dest(dest: Dest, overwrite: bool = False, sources: Iterable[Any] = ())
     if found.kind == "dataset" and not overwrite:
         records = found.manifest.records if found.manifest else 0
         raise DatasetError(
-            f"{dest.text} holds a finished dataset ({records:,} records). Use --overwrite to "
-            "replace it, or choose another DEST."
+            f"{dest.text} holds a finished dataset ({records:,} records)"
+            f"{reason and ', but '}{reason}. Use --overwrite to replace it, or choose another DEST."
         )
     if found.strangers:
         raise DatasetError(
@@ -106,7 +119,7 @@ def _file(dest: Dest, mode: int) -> Occupant:
     manifest = _manifest(dest) if stat.S_ISREG(mode) else None
     if manifest is None or not _is_as_written(dest.path, manifest):
         return Occupant("foreign")
-    home = set(os.listdir(dest.home)) - SYSTEM
+    home = {n for n in os.listdir(dest.home) if n not in SYSTEM and not INSIDE.fullmatch(n)}
     strangers = (f"{dest.home.name}/{name}" for name in _strangers(dest.home, home, manifest))
     return Occupant("dataset", manifest, tuple(strangers))
 

@@ -87,18 +87,23 @@ class Stage:
             os.unlink(path)
         return ShardWriter(path, compression, executor, ahead=ahead, sync=self._sync, shown=shown)
 
-    def commit(self, manifest: Manifest, files: Mapping[str, str] | None = None) -> Manifest:
+    def commit(
+        self, manifest: Manifest, files: Mapping[str, str] | None = None, made: int | None = None
+    ) -> Manifest:
         """Put the dataset in DEST's place, and return its manifest as written.
 
         manifest: names every shard that was written. files: the side files, name to text; their
-        entries in the manifest are made here. Raises DatasetError where a shard is not as the
-        manifest says, or where the system refuses; DEST is then what it was.
+        entries in the manifest are made here. made: the manifest's mtime, in ns since 1970: when
+        the files that it lists were last known to be as it says. Raises DatasetError where a shard
+        is not as the manifest says, or where the system refuses; DEST is then what it was.
         """
         with writing(self.dest.text):
             for name, text in (files or {}).items():
                 self.add(name, text.encode("utf-8", "surrogateescape"))
             manifest = replace(manifest, files=tuple(self._files.values()))
             self.add(MANIFEST, manifest.to_json().encode())
+            if made is not None:
+                os.utime(self._side / MANIFEST, ns=(made, made))
             self._check_shards(manifest)
             self._settle(manifest)
             if self.dest.kind == "folder" or identity(self.dest.path) != self._was:
@@ -261,6 +266,16 @@ def _parents(folder: Path, sync: bool) -> Iterator[list[Path]]:
         with suppress(OSError):
             for path in reversed(made):
                 path.rmdir()
+
+
+@contextmanager
+def holding(dest: Dest) -> Iterator[None]:
+    """The lock of a `dest` that is there, for the block: no run is at work on it meanwhile.
+
+    Raises DatasetError where one is.
+    """
+    with _locked(dest):
+        yield
 
 
 @contextmanager

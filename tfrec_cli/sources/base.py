@@ -162,15 +162,33 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class SourceBatch:
-    """Rows of one partition: the columns asked for, in that order, with the surveyed types."""
+    """Rows of one partition: the columns asked for, in that order, with the surveyed types.
+
+    fingerprints: files that were read whole for these rows, with their checksums, so that nobody
+    need read them again for that.
+    """
 
     data: pa.RecordBatch
     origin: Origin
     faults: tuple[Fault, ...] = ()
+    fingerprints: tuple[Fingerprint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a source finds without reading it: the paths of the files that a survey would name, in
+    that order, and the labels.
+    """
+
+    paths: tuple[str, ...]
+    labels: tuple[LabelHint, ...] = ()
 
 
 class Source(Protocol):
     """What an adapter implements.
+
+    It may also have `files(temp_dir) -> Listing`, by which it is soon told whether a dataset is up
+    to date; without it a survey is made for that.
 
     name: how `--source` calls it. suffixes: file endings it takes, lower case, with the dot.
     Options: a pydantic model; each field has a description and a default.

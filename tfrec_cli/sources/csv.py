@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from tfrec_cli._kernel import CsvDialect, CsvRows, split_csv
 from tfrec_cli.errors import CellError, shorten
 from tfrec_cli.schema.grammar import KindFacts
-from tfrec_cli.sources.base import Column, Needs, Origin, Partition, SourceBatch, Survey
+from tfrec_cli.sources.base import Column, Listing, Needs, Origin, Partition, SourceBatch, Survey
 from tfrec_cli.sources.csv_cells import read_cells
 from tfrec_cli.sources.csv_options import CsvOptions
 from tfrec_cli.sources.csv_stream import Block, Content, changed, read_blocks
@@ -58,6 +58,10 @@ class CsvSource:
             notices=(*files.notices, *_notices(found, columns, dropped)),
             options=self._options.saved(delimiters.pop() if len(delimiters) == 1 else None),
         )
+
+    def files(self, temp_dir: str | None) -> Listing:
+        """The files that a survey would read."""
+        return Listing(expand_inputs(self._inputs, self.suffixes, temp_dir).files)
 
     def read(self, partition: Partition, columns: Sequence[str]) -> Iterator[SourceBatch]:
         """The rows of `partition` as text columns. Raises SourceError where the file has changed

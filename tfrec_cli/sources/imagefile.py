@@ -17,6 +17,7 @@ from typing import Any
 
 from tfrec_cli._kernel import read_files
 from tfrec_cli._kernel.model import MAX_RECORD_BYTES, FilesRead
+from tfrec_cli.sources.base import Fingerprint
 from tfrec_cli.sources.imageheader import header_size
 from tfrec_cli.sources.readers import read_each
 
@@ -48,11 +49,12 @@ class ImageFile:
 @dataclass(frozen=True, slots=True)
 class ImagesRead:
     """Several images, and the memory that holds their files back to back; None where some file was
-    not as it was expected to be, so that some are held elsewhere.
+    not as it was expected to be, so that some are held elsewhere. prints: of those that were.
     """
 
     images: tuple[ImageFile, ...]
     files: FilesRead | None
+    prints: tuple[Fingerprint, ...] = ()
 
 
 def read_image(path: str, full: bool) -> ImageFile:
@@ -91,7 +93,9 @@ def read_images(paths: Sequence[str], sizes: Sequence[int], full: bool) -> Image
     for path, end, error in zip(paths, read.ends.tolist(), read.facts["error"], strict=True):
         images.append(read_image(path, full) if error else look_at_image(view[start:end], full))
         start = end
-    return ImagesRead(tuple(images), None if read.facts["error"].any() else read)
+    facts = zip(paths, read.facts.tolist(), strict=True)
+    prints = tuple(Fingerprint(path, *found) for path, (*found, error) in facts if not error)
+    return ImagesRead(tuple(images), None if read.facts["error"].any() else read, prints)
 
 
 def size_fault(size: int) -> str:

@@ -34,6 +34,7 @@ from tfrec_cli.sources.base import (
     Fault,
     Fingerprint,
     LabelHint,
+    Listing,
     Needs,
     Origin,
     Partition,
@@ -152,8 +153,14 @@ class ImagesSource:
             fingerprints=tuple(files),
             notices=(*tree_notices(trees, names), *format_notices(files, needs)),
             options=self.options.model_dump(),
-            labels=(LabelHint("image/class/label", "image/class/text", names),) if names else (),
+            labels=_labels(names),
         )
+
+    def files(self, temp_dir: str | None) -> Listing:
+        """The images and classes that a survey would find."""
+        trees = plant(self.inputs, self.options.layout, temp_dir)
+        paths = tuple(image.file.path for tree in trees for image in tree.images)
+        return Listing(paths, _labels(class_names(trees)))
 
     def _partitions(self, trees: Sequence[ImageTree], names: pa.DataType) -> Iterator[Partition]:
         for tree in trees:
@@ -188,6 +195,10 @@ class ImagesSource:
             row += last - first
 
 
+def _labels(names: tuple[str, ...]) -> tuple[LabelHint, ...]:
+    return (LabelHint("image/class/label", "image/class/text", names),) if names else ()
+
+
 def _runs(images: list[Any], size: int, count: int) -> Iterator[list[Any]]:
     for first, last in cuts([image.file.size for image in images], size, count):
         yield images[first:last]
@@ -216,7 +227,7 @@ def _batch(rows: _Rows, columns: Sequence[str], origin: Origin) -> SourceBatch:
         for row, image in enumerate(rows.read.images)
         if image.fault
     )
-    return SourceBatch(data, origin, faults)
+    return SourceBatch(data, origin, faults, rows.read.prints)
 
 
 def _whole(files: FilesRead, kind: pa.DataType) -> pa.Array:

@@ -23,6 +23,7 @@ from tfrec_cli.errors import SourceError, first_line
 from tfrec_cli.sources.base import (
     Column,
     Fault,
+    Listing,
     Needs,
     Origin,
     Partition,
@@ -128,6 +129,10 @@ class ParquetSource:
             notices=(*listed.notices, *_notices(tables, merged, dropped)),
             options=self.options.model_dump(),
         )
+
+    def files(self, temp_dir: str | None) -> Listing:
+        """The files that a survey would read."""
+        return Listing(expand_inputs(self.inputs, self.suffixes, temp_dir).files)
 
     def _dropped(self, footers: Sequence[Footer]) -> frozenset[str]:
         if self.options.index == "keep":

@@ -1,0 +1,400 @@
+"""A run onto a dataset that is what it would write writes nothing; any other is told why."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import EXAMPLES
+
+import tfrec_cli
+from tfrec_cli.cli import main
+from tfrec_cli.dataset.manifest import load_manifest
+from tfrec_cli.errors import DamageError, DatasetError, UsageError
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("n,t\n" + "".join(f"{n},w{n}\n" for n in range(50)))
+    (tmp_path / "b.csv").write_text("n,t\n" + "".join(f"{n},v{n}\n" for n in range(50)))
+    age(tmp_path)
+    return tmp_path
+
+
+def age(folder: Path) -> None:
+    """Have all files look as if written a while ago."""
+    for path in folder.rglob("*"):
+        os.utime(path, (time.time() - 1000,) * 2)
+    # Nobody can set ctime; what is written from now on has a later one.
+    time.sleep(0.03)
+
+
+def convert(*arguments: str) -> int:
+    """The exit code of the command."""
+    with pytest.raises(SystemExit) as end:
+        main(["convert", *arguments])
+    assert isinstance(end.value.code, int)
+    return end.value.code
+
+
+def made(dest: Path) -> dict[str, tuple[int, bytes]]:
+    """The shards with their inodes: what is written anew has other ones."""
+    paths = [dest] if dest.is_file() else sorted(dest.glob("*.tfrecord-*"))
+    return {path.name: (path.stat().st_ino, path.read_bytes()) for path in paths}
+
+
+def is_fresh(*arguments: str, **options: Any) -> bool:
+    """Whether a second run of `convert` finds the dataset up to date; it is plain, or --resume."""
+    dest = Path(arguments[-1])
+    before = made(dest)
+    said = ""
+    try:
+        tfrec_cli.convert(list(arguments[:-1]), arguments[-1], **options)
+    except DatasetError as error:
+        said = str(error)
+    assert made(dest) == before
+    assert not said or "holds a finished dataset" in said
+    return not said
+
+
+@pytest.mark.parametrize("dest", ["out", "out.tfrecord", "out.tfrec.gz"])
+@pytest.mark.parametrize("how", [{}, {"overwrite": True}, {"resume": True}])
+def test_the_same_run_again_writes_nothing_and_touches_the_dataset(
+    here: Path, dest: str, how: dict[str, bool]
+) -> None:
+    manifest = tfrec_cli.convert("a.csv", dest)
+    where = here / dest
+    marked = where / "manifest.json" if where.is_dir() else where
+    os.utime(marked, ns=(5, 5))
+    if where.is_file():
+        os.utime(where, ns=(5, 5))
+    else:
+        os.utime(marked, ns=(time.time_ns(),) * 2)
+    before, began = made(where), time.time()
+    assert tfrec_cli.convert("a.csv", dest, **how) == manifest
+    assert made(where) == before
+    assert abs(marked.stat().st_mtime - began) < 30
+    names = {dest, *(f".{dest.replace('.', '-')}.tfrec.d",)} | {"a.csv", "b.csv"}
+    assert set(os.listdir(here)) <= names
+
+
+def test_what_is_forced_is_written_again(here: Path) -> None:
+    tfrec_cli.convert("a.csv", "out")
+    before = made(here / "out")
+    tfrec_cli.convert("a.csv", "out", overwrite=True, force=True)
+    after = made(here / "out")
+    assert {n: x for n, (_, x) in before.items()} == {n: x for n, (_, x) in after.items()}
+    assert before != after
+    with pytest.raises(UsageError, match="--force needs --overwrite"):
+        tfrec_cli.convert("a.csv", "out", force=True)
+
+
+def test_the_command_says_that_it_is_up_to_date(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    convert("a.csv", "out")
+    capsys.readouterr()
+    assert convert("a.csv", "out") == 0
+    said = capsys.readouterr()
+    assert said.out == "out: up to date, 50 records in 1 shard, 2.2 kB\n"
+    assert said.err == ""
+    convert("a.csv", "out", "--json")
+    assert json.loads(capsys.readouterr().out)["up_to_date"] is True
+    convert("a.csv", "out", "--json", "--overwrite", "--force")
+    assert json.loads(capsys.readouterr().out)["up_to_date"] is False
+    assert convert("a.csv", "out", "--limit", "7") == 1
+    assert "but --limit was not given, now it is 7. Use --overwrite" in capsys.readouterr().err
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {"shards": 2}, {"split": "test"}, {"split": "a=0.5,b=0.5"}, {"shuffle": True}, {"limit": 3},
+    {"sort_by": "t"}, {"name": "x"}, {"compression": "gzip"}, {"on_error": "skip"},
+    {"source_options": {"null_words": ("w1",)}}, {"schema": {"features": {"n": "int64"}}},
+    {"shard_size": "1kB"}, {"adapter": "csv"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_another_option_is_another_dataset(here: Path, options: dict[str, Any]) -> None:
+    if "schema" in options:
+        options = {"schema": {"version": 1, **options["schema"]}}
+    tfrec_cli.convert("a.csv", "out")
+    assert not is_fresh("a.csv", "out", **options)
+    tfrec_cli.convert("a.csv", "out", overwrite=True, **options)
+    assert is_fresh("a.csv", "out", **options)
+    assert not is_fresh("a.csv", "out")
+
+
+@pytest.mark.parametrize("options", [{"jobs": 1}, {"memory": "1MiB"}, {"temp_dir": "."}], ids=str)
+def test_what_does_not_matter_to_the_output_makes_no_difference(
+    here: Path, options: dict[str, Any]
+) -> None:
+    tfrec_cli.convert("a.csv", "out")
+    assert is_fresh("a.csv", "out", **options)
+
+
+def test_another_version_is_another_dataset(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tfrec_cli.convert("a.csv", "out")
+    monkeypatch.setattr(pa, "__version__", "99.0")
+    with pytest.raises(DatasetError, match=r"but pyarrow was .*, now it is 99\.0"):
+        tfrec_cli.convert("a.csv", "out")
+
+
+def tables(folder: Path) -> list[str]:
+    return ["a.csv", "b.csv"]
+
+
+def parquet(folder: Path) -> list[str]:
+    for name in ("a", "b"):
+        pq.write_table(pa.table({"n": list(range(50))}), folder / f"{name}.parquet")
+    return ["a.parquet", "b.parquet"]
+
+
+def images(folder: Path) -> list[str]:
+    shutil.copytree(EXAMPLES / "digits" / "0", folder / "i" / "0")
+    return ["i"]
+
+
+def boxes(folder: Path) -> list[str]:
+    shutil.copytree(EXAMPLES / "shapes", folder / "s")
+    return ["s/boxes.csv", "s/pictures"]
+
+
+def loaded(folder: Path) -> list[str]:
+    (folder / "t.csv").write_text("path\nx.bin\ny.bin\n")
+    for name in "xy":
+        (folder / f"{name}.bin").write_bytes(name.encode() * 9)
+    (folder / "s.yaml").write_text(
+        "version: 1\nfeatures: {y: {column: path, type: bytes, load: file}}  # x\n"
+    )
+    return ["t.csv"]
+
+
+def labelled(folder: Path) -> list[str]:
+    (folder / "t.csv").write_text("c\nlo\nhi\n")
+    (folder / "names.txt").write_text("lo\nhi\n")
+    (folder / "s.yaml").write_text(
+        "version: 1\nfeatures: {c: {column: c, type: int64, labels: names.txt}}\n"
+    )
+    return ["t.csv"]
+
+
+SOURCES: dict[str, tuple[Callable[[Path], list[str]], str, dict[str, Any]]] = {
+    "csv": (tables, "b.csv", {}),
+    "parquet": (parquet, "b.parquet", {}),
+    "images": (images, "i/0/0000.png", {}),
+    "boxes": (boxes, "s/pictures/*", {"adapter": "boxes"}),
+    "a table of boxes": (boxes, "s/boxes.csv", {"adapter": "boxes"}),
+    "a file that a cell names": (loaded, "y.bin", {"schema": "s.yaml"}),
+    "the schema": (loaded, "s.yaml", {"schema": "s.yaml"}),
+    "a label file": (labelled, "names.txt", {"schema": "s.yaml"}),
+    "shuffled images": (images, "i/0/0000.png", {"shuffle": True, "shards": 2}),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_file_that_records_come_from_counts(here: Path, source: str) -> None:
+    prepare, changing, options = SOURCES[source]
+    inputs = prepare(here)
+    age(here)
+    tfrec_cli.convert(inputs, "out", **options)
+    manifest = load_manifest("out")
+    assert manifest is not None
+    assert all(file.crc32c is not None for file in manifest.sources)
+    run = [*inputs, "out"]
+    assert is_fresh(*run, **options)
+    path = sorted(here.glob(changing))[0]
+    assert os.path.relpath(path) in {file.path for file in manifest.sources}
+    content, was = path.read_bytes(), path.stat().st_mtime_ns
+
+    # Written again with the same content, as by a fresh checkout: a match, and a quick one then.
+    path.unlink()
+    path.write_bytes(content)
+    assert is_fresh(*run, **options)
+    now = load_manifest("out")
+    assert now is not None
+    assert {f.path: f.mtime_ns for f in now.sources}[os.path.relpath(path)] != was
+
+    # Another content of the same size under a time that is the old one.
+    at = content.rindex(b"x") if path.suffix == ".yaml" else len(content) - 2
+    changed = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+    stat = path.stat()
+    path.write_bytes(changed)
+    os.utime(path, ns=(stat.st_mtime_ns, stat.st_mtime_ns))
+    assert not is_fresh(*run, **options)
+    path.write_bytes(content)
+    assert is_fresh(*run, **options)
+
+    # Another size; gone.
+    path.write_bytes(content + b"\n")
+    assert not is_fresh(*run, **options)
+    path.unlink()
+    with pytest.raises(tfrec_cli.TfrecError, match=re.escape(path.name)):
+        tfrec_cli.convert(inputs, "out", **options)
+
+
+def test_files_that_come_and_go_count(here: Path) -> None:
+    images(here)
+    (here / "i" / "1").mkdir()
+    shutil.copy(EXAMPLES / "digits" / "1" / "0001.png", here / "i" / "1")
+    tfrec_cli.convert("i", "images")
+    assert is_fresh("i", "images")
+    # A class without an image moves the numbers of others.
+    (here / "i" / "00").mkdir()
+    assert not is_fresh("i", "images")
+    (here / "i" / "00").rmdir()
+    assert is_fresh("i", "images")
+    shutil.copy(here / "i" / "1" / "0001.png", here / "i" / "1" / "more.png")
+    with pytest.raises(DatasetError, match=r"more\.png was not read for it and would be now"):
+        tfrec_cli.convert("i", "images")
+    (here / "i" / "1" / "more.png").unlink()
+    assert is_fresh("i", "images")
+    tfrec_cli.convert("*.csv", "tables")
+    (here / "c.csv").write_text("n,t\n1,x\n")
+    assert not is_fresh("*.csv", "tables")
+
+
+def test_the_same_names_elsewhere_are_other_files(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "elsewhere").mkdir()
+    (here / "elsewhere" / "a.csv").write_bytes((here / "a.csv").read_bytes().replace(b"w", b"z"))
+    age(here)
+    tfrec_cli.convert("a.csv", here / "out")
+    (here / "elsewhere" / "a.csv").touch()
+    monkeypatch.chdir(here / "elsewhere")
+    with pytest.raises(DatasetError, match=r"a\.csv has changed since"):
+        tfrec_cli.convert("a.csv", here / "out")
+
+
+def remove(dest: Path) -> None:
+    next(iter(sorted(dest.glob("*.tfrecord-*")))).unlink()
+
+
+def shorten(dest: Path) -> None:
+    path = sorted(dest.glob("*.tfrecord-*"))[-1]
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def lose_schema(dest: Path) -> None:
+    (dest / "schema.yaml").unlink()
+
+
+@pytest.mark.parametrize("damage", [remove, shorten, lose_schema])
+def test_a_dataset_that_is_not_whole_is_made_again(
+    here: Path, damage: Callable[[Path], None]
+) -> None:
+    tfrec_cli.convert("a.csv", "out", shards=3)
+    whole = made(here / "out")
+    damage(here / "out")
+    with pytest.raises(DatasetError, match=r"but its file .* Use --overwrite"):
+        tfrec_cli.convert("a.csv", "out", shards=3)
+    tfrec_cli.convert("a.csv", "out", shards=3, overwrite=True)
+    assert [x for _, x in made(here / "out").values()] == [x for _, x in whole.values()]
+
+
+def test_verify_reads_a_dataset_that_is_up_to_date(here: Path) -> None:
+    tfrec_cli.convert("a.csv", "out")
+    assert tfrec_cli.convert("a.csv", "out", verify=True).records == 50
+    (shard,) = (here / "out").glob("*.tfrecord-*")
+    data = bytearray(shard.read_bytes())
+    data[40] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(DamageError):
+        tfrec_cli.convert("a.csv", "out", verify=True)
+
+
+def test_standard_input_counts_by_its_content(here: Path) -> None:
+    for name, source in (("csv", "a.csv"), ("parquet", "t.parquet")):
+        pq.write_table(pa.table({"n": list(range(50))}), here / "t.parquet")
+        run = f"tfrec convert - out-{name} -q < "
+        assert subprocess.run(run + source, shell=True, check=False).returncode == 0
+        before = made(here / f"out-{name}")
+        assert subprocess.run(run + source, shell=True, check=False).returncode == 0
+        pq.write_table(pa.table({"n": list(range(1, 51))}), here / "t.parquet")
+        other = "b.csv" if name == "csv" else "t.parquet"
+        done = subprocess.run(run + other, shell=True, check=False, capture_output=True, text=True)
+        assert done.returncode == 1
+        assert "stdin" in done.stderr
+        assert "has changed since" in done.stderr
+        assert made(here / f"out-{name}") == before
+        manifest = load_manifest(here / f"out-{name}")
+        assert manifest is not None
+        assert manifest.sources[0].path.startswith("stdin")
+
+
+def test_a_table_in_memory_is_never_known_to_be_the_same(here: Path) -> None:
+    table = pa.table({"n": [1, 2]})
+    tfrec_cli.convert(table, "out")
+    with pytest.raises(DatasetError, match="table in memory"):
+        tfrec_cli.convert(table, "out")
+    tfrec_cli.convert(table, "out", overwrite=True)
+
+
+def test_rows_left_out_are_looked_at_again_where_their_files_may_have_come(here: Path) -> None:
+    loaded(here)
+    (here / "t.csv").write_text("path\nx.bin\nz.bin\n")
+    options: dict[str, Any] = {"schema": "s.yaml", "on_error": "skip"}
+    tfrec_cli.convert("t.csv", "out", **options)
+    assert not is_fresh("t.csv", "out", **options)
+
+
+def test_rejects_are_listed_and_limited_though_the_dataset_is_there(here: Path) -> None:
+    (here / "s.yaml").write_text("version: 1\nfeatures: {t: int64}\n")
+    (here / "a.csv").write_text("t\n1\nx\n")
+    options: dict[str, Any] = {"schema": "s.yaml", "on_error": "skip"}
+    tfrec_cli.convert("a.csv", "out", **options)
+    assert is_fresh("a.csv", "out", **options)
+    assert is_fresh("a.csv", "out", max_errors=1, **options)
+    assert not is_fresh("a.csv", "out", max_errors=0, **options)
+    assert not is_fresh("a.csv", "out", rejects="r.jsonl", **options)
+
+
+def test_a_dataset_that_another_run_writes_is_not_touched(here: Path) -> None:
+    from tfrec_cli.dataset.naming import parse_dest
+    from tfrec_cli.dataset.staging import holding
+
+    tfrec_cli.convert("a.csv", "out")
+    with holding(parse_dest("out")), pytest.raises(DatasetError, match="by another run"):
+        tfrec_cli.convert("a.csv", "out")
+
+
+def test_make_rebuilds_what_changed_and_asks_no_more(here: Path) -> None:
+    (here / "Makefile").write_text(
+        "all: a.tfrecord b.tfrecord both/manifest.json\n"
+        "%.tfrecord: %.csv\n\ttfrec convert -q --overwrite $< $@\n"
+        "both/manifest.json: a.csv b.csv\n\ttfrec convert -q --overwrite a.csv b.csv $(@D)\n"
+    )
+
+    def ran() -> list[str]:
+        done = subprocess.run(["make"], capture_output=True, text=True, check=True)
+        return [line.split()[-1] for line in done.stdout.splitlines() if "convert" in line]
+
+    def written() -> dict[str, int]:
+        paths = [*here.glob("*.tfrecord"), *here.glob("both/*.tfrecord-*")]
+        return {path.name: path.stat().st_ino for path in paths}
+
+    assert len(ran()) == 3
+    first = written()
+    assert ran() == []
+    (here / "a.csv").touch()
+    assert ran() == ["a.tfrecord", "both"]
+    assert written() == first
+    assert ran() == []
+    (here / "b.csv").write_text("n,t\n1,x\n")
+    assert ran() == ["b.tfrecord", "both"]
+    after = written()
+    assert after["a.tfrecord"] == first["a.tfrecord"]
+    assert after["b.tfrecord"] != first["b.tfrecord"]
+    assert ran() == []

@@ -1,0 +1,176 @@
+"""Whether a finished dataset is what a run would write now, told without reading what has not
+changed.
+
+Options, schema and versions must be those of the manifest, the files that the source finds must be
+those listed there, and each file of any role must be as it was. A file is as it was if size and
+mtime are the same and both mtime and ctime are older than the manifest (so that a content changed
+under a preserved mtime does not pass), or else if its content has the checksum that was taken. Of
+the dataset's own files presence and size are looked at.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from tfrec_cli.checksums import file_crc32c
+from tfrec_cli.dataset.manifest import (
+    MANIFEST,
+    Manifest,
+    SourceFile,
+    Writer,
+    library_versions,
+)
+from tfrec_cli.dataset.naming import Dest
+from tfrec_cli.engines.threads import ordered_map
+from tfrec_cli.errors import shorten
+from tfrec_cli.options import ConvertOptions
+from tfrec_cli.provenance import difference, output_options
+from tfrec_cli.schema.settle import label_files
+from tfrec_cli.settlement import Opened
+from tfrec_cli.sourcefiles import shown_path
+from tfrec_cli.sources.base import LabelHint, Listing, Needs, Source
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """reason: why the dataset is not what a run would write now, the part of a sentence; empty
+    where it is. manifest: what its manifest would say now; the times of files may have changed.
+    """
+
+    reason: str
+    manifest: Manifest
+
+
+def look(dest: Dest, found: Manifest, opened: Opened, options: ConvertOptions) -> Freshness:
+    """Compare the dataset at `dest`, whose manifest is `found`, to what a run would write.
+
+    Raises SourceError where the source cannot be looked at.
+    """
+    now = replace(
+        found,
+        tfrec=Writer(),
+        name=dest.name,
+        compression=dest.compression,
+        options=output_options(options),
+        libraries=library_versions(dest.compression),
+    )
+    reason = difference(found, now) or _lacking(dest, found) or _rejects(found, opened, options)
+    if reason:
+        return Freshness(reason, found)
+    files = _files(found, opened, options)
+    if isinstance(files, str):
+        return Freshness(files, found)
+    made = os.stat(dest.home / MANIFEST).st_mtime_ns
+    sources = list(ordered_map(partial(_as_it_was, made), files, options.jobs))
+    changed = [old.path for (old, _), new in zip(files, sources, strict=True) if new is None]
+    reason = f"{shorten(changed[0])} has changed since" if changed else ""
+    return Freshness(reason, replace(found, sources=tuple(s for s in sources if s is not None)))
+
+
+def _lacking(dest: Dest, manifest: Manifest) -> str:
+    """What is not there of the dataset itself, or has another size."""
+    data = dest.path.parent if dest.kind == "file" else dest.path
+    listed = [(data / shard.name, shard.bytes) for shard in manifest.shards]
+    listed += [(dest.home / file.name, file.bytes) for file in manifest.files]
+    for path, size in listed:
+        try:
+            found = os.stat(path).st_size
+        except OSError:
+            return f"its file {shorten(path.name)} is missing"
+        if found != size:
+            return f"its file {shorten(path.name)} has {found:,} bytes instead of {size:,}"
+    return ""
+
+
+def _rejects(manifest: Manifest, opened: Opened, options: ConvertOptions) -> str:
+    """What the rows that were left out ask for."""
+    rejected = manifest.rows.rejected
+    if options.max_errors is not None and rejected > options.max_errors:
+        return f"{rejected:,} rows were left out, more than --max-errors allows"
+    if options.rejects is not None and not os.path.exists(options.rejects):
+        return f"{shorten(options.rejects)} is to list the rows left out"
+    features = () if opened.schema is None else opened.schema.features.values()
+    if rejected and any(feature.load for feature in features):
+        return "rows were left out whose files may be there now"
+    return ""
+
+
+Pair = tuple[SourceFile, str]
+"""A file as the manifest has it, and where it is now."""
+
+
+def _files(manifest: Manifest, opened: Opened, options: ConvertOptions) -> list[Pair] | str:
+    """All files of the manifest; or in what the files that would be read now are others."""
+    by_role = {role: [f for f in manifest.sources if f.role == role] for role in
+               ("source", "schema", "labels", "loaded")}  # fmt: skip
+    listing = _listed(opened.source, options)
+    found = listing.paths
+    if not found:
+        return "nobody can tell whether it was made from the same table in memory"
+    if opened.schema is None and (other := _other_labels(manifest, listing.labels)):
+        return other
+    if other := _other([f.path for f in by_role["source"]], [shown_path(path) for path in found]):
+        return other
+    labels = [] if opened.schema is None else list(label_files(opened.schema))
+    if other := _other([f.path for f in by_role["labels"]], labels):
+        return other
+    schema = [] if opened.schema_file is None else [opened.schema_file.path]
+    if len(schema) != len(by_role["schema"]):
+        return "the schema was given in another way"
+    loaded = [f.path for f in by_role["loaded"]]
+    roles = (("source", found), ("schema", schema), ("labels", labels), ("loaded", loaded))
+    return [pair for role, paths in roles for pair in zip(by_role[role], paths, strict=True)]
+
+
+def _listed(source: Source, options: ConvertOptions) -> Listing:
+    """The files that the source would read now, and its labels."""
+    lists: Any = getattr(source, "files", None)
+    if lists is not None:
+        listing: Listing = lists(options.temp_dir)
+        return listing
+    survey = source.survey(Needs(False, options.temp_dir, options.jobs))
+    paths = dict.fromkeys(print.path for print in survey.fingerprints)
+    return Listing(tuple(paths), survey.labels)
+
+
+def _other_labels(manifest: Manifest, labels: Iterable[LabelHint]) -> str:
+    """Which classes are others than those that an inferred schema was made of."""
+    before = {facts.key: (facts.labels, facts.first_label) for facts in manifest.features}
+    for label in labels:
+        if before.get(label.feature) != (label.names, label.first):
+            return f"the classes of {shorten(label.feature)} have changed since"
+    return ""
+
+
+def _other(before: Sequence[str], now: Sequence[str]) -> str:
+    """The first file that only one of the lists has."""
+    if list(before) == list(now):
+        return ""
+    for path in before:
+        if path not in now:
+            return f"{shorten(path)} was read for it and would not be now"
+    for path in now:
+        if path not in before:
+            return f"{shorten(path)} was not read for it and would be now"
+    return "its files were read in another order"
+
+
+def _as_it_was(made: int, pair: Pair) -> SourceFile | None:
+    """The file with the time that it has now; None where it is another. made: of the manifest."""
+    file, path = pair
+    try:
+        now = os.stat(path)
+        if now.st_size != file.size:
+            return None
+        if now.st_mtime_ns == file.mtime_ns and max(now.st_mtime_ns, now.st_ctime_ns) < made:
+            return file
+        same = file.crc32c is not None and file_crc32c(path) == file.crc32c
+    except OSError:
+        return None
+    if not same:
+        return None
+    return replace(file, mtime_ns=now.st_mtime_ns) if path == file.path else file

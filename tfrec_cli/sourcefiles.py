@@ -1,0 +1,88 @@
+"""The files that a dataset's records come from: what each is for, and what it looked like."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from tfrec_cli.checksums import file_crc32c
+from tfrec_cli.dataset.manifest import Role, SourceFile
+from tfrec_cli.engines.threads import ordered_map
+from tfrec_cli.errors import SourceError
+from tfrec_cli.options import ConvertOptions
+from tfrec_cli.settlement import Settled
+from tfrec_cli.sources.base import Fingerprint
+from tfrec_cli.sources.files import display, fingerprint, unreadable
+from tfrec_cli.sources.spools import within_spool
+
+# With --limit little of a file is read; a larger one is not read whole for its checksum alone.
+MOST_SUMMED = 64 * 2**20
+
+
+def known_files(settled: Settled) -> tuple[SourceFile, ...]:
+    """What is known of the files before any row is read, each once."""
+    return tuple(_entry(print, role) for print, role in _known(settled).values())
+
+
+def all_files(
+    settled: Settled, loaded: Iterable[Fingerprint], options: ConvertOptions
+) -> tuple[SourceFile, ...]:
+    """All files, each once, with their checksums. loaded: those that were read for records.
+
+    Call it when all is read. Raises SourceError where one has changed since it was looked at.
+    """
+    known = _known(settled)
+    for print in loaded:
+        before, role = known.get(print.path, (print, "loaded"))
+        known[print.path] = replace(before, crc32c=print.crc32c), role
+    for before, _ in known.values():
+        now = fingerprint(before.path)
+        if (now.size, now.mtime_ns) != (before.size, before.mtime_ns):
+            raise SourceError(f"{before.path}: changed while it was being read. Run again.")
+    found = list(known.values())
+    most = math.inf if options.limit is None else MOST_SUMMED
+    sums = ordered_map(partial(_summed, most), [print for print, _ in found], options.jobs)
+    return tuple(
+        _entry(replace(print, crc32c=crc), role)
+        for (print, role), crc in zip(found, sums, strict=True)
+    )
+
+
+def shown_path(path: str) -> str:
+    """What a file is called in a manifest: a copy of a stream as within its temporary folder."""
+    return within_spool(display(path)) or path
+
+
+def _known(settled: Settled) -> dict[str, tuple[Fingerprint, Role]]:
+    schema = () if settled.schema_file is None else (settled.schema_file,)
+    groups: Sequence[tuple[Role, Iterable[Fingerprint]]] = (
+        ("schema", schema),
+        ("labels", settled.fingerprints),
+        ("source", settled.survey.fingerprints),
+    )
+    return {print.path: (print, role) for role, prints in groups for print in prints}
+
+
+def _entry(print: Fingerprint, role: Role) -> SourceFile:
+    shown = shown_path(print.path)
+    if shown == print.path:
+        return SourceFile(shown, print.size, print.mtime_ns, print.crc32c, role)
+    # The copy of a stream has no time of its own, so that its content must tell it.
+    crc = _crc(print.path) if print.crc32c is None else print.crc32c
+    return SourceFile(shown, print.size, 0, crc, role)
+
+
+def _summed(most: float, print: Fingerprint) -> int | None:
+    """The CRC32C of a file; None for one that was not read and has more than `most` bytes."""
+    if print.crc32c is not None or print.size > most:
+        return print.crc32c
+    return _crc(print.path)
+
+
+def _crc(path: str) -> int:
+    try:
+        return file_crc32c(path)
+    except OSError as error:
+        raise unreadable(path, error) from error
