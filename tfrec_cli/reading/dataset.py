@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from tfrec_cli.dataset.manifest import Manifest
@@ -153,9 +154,7 @@ class RecordDataset:
         """
         self._check_whole()
         files = self.files_of(split)
-        features = choose(list(self.features.values()), columns)
-        by_manifest = self.manifest is not None and bool(self.manifest.features)
-        decoder = ChunkDecoder(features, by_manifest, are_all=columns is None)
+        decoder = self._decoder_of(columns)
         for part in ordered_flat_map(
             lambda target: _with_records(target, block), decoder, files, self.jobs
         ):
@@ -172,6 +171,18 @@ class RecordDataset:
                     yield bytes(view[start + _HEAD : end - _FOOT])
                     start = end
 
+    def decode(
+        self, records: Sequence[bytes], columns: Sequence[str] | None = None
+    ) -> pa.RecordBatch:
+        """Serialized records, as `records` and `by_number` give them, as an Arrow batch.
+
+        columns: as in `batches`, which raises the same errors.
+        """
+        frames = [len(r).to_bytes(12, "little") + r + bytes(_FOOT) for r in records]
+        ends = np.cumsum([len(frame) for frame in frames], dtype=np.int64)
+        chunk = Chunk(Target(self.path), pa.py_buffer(b"".join(frames)), ends, 0, 0)
+        return self._decoder_of(columns)(chunk).batch
+
     def by_number(self, split: str | None = None) -> Records:
         """The bytes of the records by number, of plain files: for random access, in any process.
 
@@ -184,17 +195,17 @@ class RecordDataset:
         """One record of plain files by number, as those that iterating gives. Raises as `by_number`
         and `batches`, and IndexError.
         """
-        batch = self._decoder(self._numbered.chunk(number)).batch
+        batch = self._decoder_of(None)(self._numbered.chunk(number)).batch
         return dict(batch.to_pylist()[0])
 
     @cached_property
     def _numbered(self) -> Records:
         return self.by_number()
 
-    @cached_property
-    def _decoder(self) -> ChunkDecoder:
+    def _decoder_of(self, columns: Sequence[str] | None) -> ChunkDecoder:
+        features = choose(list(self.features.values()), columns)
         by_manifest = self.manifest is not None and bool(self.manifest.features)
-        return ChunkDecoder(list(self.features.values()), by_manifest, are_all=True)
+        return ChunkDecoder(features, by_manifest, are_all=columns is None)
 
     def only(self, split: str) -> RecordDataset:
         """The dataset with the files of one split alone. Raises UsageError for none."""

@@ -1,4 +1,4 @@
-"""The code that reads a dataset back, generated from its manifest.
+"""The tf.data script that reads a dataset back, generated from its manifest.
 
 The feature specifications follow `tf.io.parse_example`: FixedLenFeature for scalars and shapes,
 with a default where records may lack the key; RaggedFeature for lists of any length, with row
@@ -8,12 +8,10 @@ integer can stand for "no value".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from tfrec_cli import __version__
 from tfrec_cli.dataset.manifest import FeatureFacts, Manifest
+from tfrec_cli.loaders.parts import common, entries
 
 _DTYPES = {"int64": "tf.int64", "float": "tf.float32", "bytes": "tf.string"}
 _NEUTRAL = {"float": 'float("nan")', "bytes": '""'}
@@ -29,7 +27,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-DATASET = Path({path!r})
+DATASET = Path({path})
 COMPRESSION = {compression!r}  # tf.data does not find out by itself
 FILES = {{
 {files}
@@ -48,7 +46,7 @@ def parse(serialized):
     return tf.io.parse_example(serialized, FEATURES)
 
 {image}
-def load(split={split!r}, batch_size=32, shuffle=0, dataset=DATASET):
+def load(split={split}, batch_size=32, shuffle=0, dataset=DATASET):
     """Batches of one split, as dicts of tensors.
 
     shuffle: how many records tf.data holds to shuffle among; 0 keeps the order of the files.
@@ -72,13 +70,6 @@ if __name__ == "__main__":
                 print(f"  {{key}}: {{value.dtype.name}} {{value.shape}}")
 '''
 
-_LABELS = """
-# What the numbers of a label feature mean: LABELS[key][number].
-LABELS = {{
-{labels}
-}}
-"""
-
 _IMAGE = '''
 def decode(example):
     """One record's image as a uint8 tensor of shape [height, width, channels].
@@ -93,46 +84,12 @@ def decode(example):
 
 def tensorflow_script(manifest: Manifest, dataset: str) -> str:
     """A complete Python script that reads `dataset` (a path, written into it) with tf.data."""
-    file = Path(dataset)
-    single = file.is_file()
     return _SCRIPT.format(
-        name=manifest.name,
-        version=__version__,
-        module="load",
-        path=str(file.parent if single else file),
+        **common(manifest, dataset),
         compression=manifest.compression.tensorflow,
-        files=_entries({s.name: repr(_pattern(s.shards[0].name)) for s in manifest.splits}),
-        records=_entries({s.name: str(s.records) for s in manifest.splits}),
-        features=_entries({key: spec for f in manifest.features for key, spec in _specs(f)}),
-        labels=_labels(manifest),
+        features=entries({key: spec for f in manifest.features for key, spec in _specs(f)}),
         image=_IMAGE if any(f.key == "image/encoded" for f in manifest.features) else "",
-        split=manifest.splits[0].name,
     )
-
-
-def _pattern(first_shard: str) -> str:
-    """`train.tfrecord-00000-of-00010.gz` as a pattern of all its siblings; other names as is."""
-    head, marker, tail = first_shard.partition("-00000-of-")
-    return f"{head}-[0-9]*-of-{tail}" if marker else _literal(first_shard)
-
-
-def _literal(name: str) -> str:
-    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
-
-
-def _labels(manifest: Manifest) -> str:
-    named = {f.key: _names(f, f.labels) for f in manifest.features if f.labels is not None}
-    return _LABELS.format(labels=_entries(named)) if named else ""
-
-
-def _names(feature: FeatureFacts, labels: tuple[str, ...]) -> str:
-    """A list where the numbers are positions, else a dict."""
-    first = feature.first_label
-    return repr(dict(enumerate(labels, first)) if first else list(labels))
-
-
-def _entries(values: Mapping[str, str]) -> str:
-    return "\n".join(f"    {key!r}: {value}," for key, value in values.items())
 
 
 def _specs(feature: FeatureFacts) -> list[tuple[str, str]]:

@@ -1,0 +1,262 @@
+"""The scripts that `tfrec loader` prints read what was written, with the packages themselves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from conftest import EXAMPLES, run_with
+
+import tfrec_cli
+from tfrec_cli.dataset.manifest import load_manifest
+from tfrec_cli.errors import UsageError
+from tfrec_cli.loaders import FRAMEWORKS, Framework
+
+ROWS = 60
+PACKAGES: dict[Framework, str] = {"tf": "tensorflow", "torch": "torch", "grain": "grain"}
+
+
+def mixed() -> pa.Table:
+    """All that features can be; row n can be told from its id alone."""
+    return pa.table({
+        "id": pa.array(range(ROWS)),
+        "score": pa.array([None if n % 5 == 0 else n / 4 for n in range(ROWS)], pa.float32()),
+        "count": pa.array([None if n % 5 == 1 else n for n in range(ROWS)]),
+        "word": pa.array([None if n % 5 == 2 else f"w{n}" for n in range(ROWS)]),
+        "vector": pa.array(
+            [None if n % 5 == 3 else [n, n + 1, n + 2] for n in range(ROWS)],
+            pa.list_(pa.float32(), 3),
+        ),
+        "tokens": pa.array([None if n % 7 == 6 else [n] * (n % 4) for n in range(ROWS)]),
+        "words": pa.array([["a"] * (n % 3) for n in range(ROWS)]),
+        "nested": pa.array([[[n], [n, n]][: n % 3] for n in range(ROWS)]),
+        "it's {odd}": pa.array([n % 2 for n in range(ROWS)]),
+    })  # fmt: skip
+
+
+CHECK = """
+import json, sys
+import numpy as np
+
+def rows(batch, ragged):
+    "A batch as records, from what the script gives."
+    found = []
+    for i in range(len(batch["id"])):
+        record = {}
+        for key, value in batch.items():
+            if key.endswith(("/present", "/lengths")):
+                continue
+            one = ragged(batch, key, i) if ragged(batch, key, i) is not None else value[i]
+            present = batch.get(key + "/present")
+            record[key] = one if present is None or present[i] else None
+        found.append({k: plain(v) for k, v in record.items()})
+    return found
+
+def plain(value):
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, list):
+        return [plain(v) for v in value]
+    return value.decode() if isinstance(value, bytes) else value
+"""
+
+TORCH = (
+    CHECK
+    + """
+import load
+def ragged(batch, key, i):
+    value = batch[key]
+    return value.rows()[i] if isinstance(value, load.Ragged) else None
+
+def main():
+    tests = json.loads(sys.argv[1])
+    print(json.dumps([
+        [rows(batch, ragged) for batch in load.load(**options)] for options in tests
+    ]))
+
+if __name__ == "__main__":
+    main()
+"""
+)
+
+GRAIN = (
+    CHECK
+    + """
+import load
+def ragged(batch, key, i):
+    lengths = batch.get(key + "/lengths")
+    return None if lengths is None else batch[key][i][:lengths[i]]
+
+def main():
+    tests = json.loads(sys.argv[1])
+    print(json.dumps([
+        [rows(batch, ragged) for batch in load.load(**options)] for options in tests
+    ]))
+    iterator = iter(load.load(batch_size=7, seed=3))
+    next(iterator)
+    state = iterator.get_state()
+    second = next(iterator)
+    iterator.set_state(state)
+    assert (next(iterator)["id"] == second["id"]).all()
+
+if __name__ == "__main__":
+    main()
+"""
+)
+
+
+def write_script(dataset: Path, framework: Framework) -> Path:
+    """The script as `load.py` in a folder of its own."""
+    manifest = load_manifest(dataset)
+    assert manifest is not None
+    folder = dataset.parent / f"{framework}-{dataset.name}"
+    folder.mkdir()
+    (folder / "load.py").write_text(FRAMEWORKS[framework](manifest, str(dataset)), "utf-8")
+    return folder
+
+
+def read(dataset: Path, framework: Framework, *options: dict[str, Any]) -> list[Any]:
+    """Batches of records, for each set of options of the script's `load`."""
+    folder = write_script(dataset, framework)
+    check = {"torch": TORCH, "grain": GRAIN}[framework]
+    (folder / "check.py").write_text(check, "utf-8")
+    script = (
+        "import runpy, sys; sys.path.insert(0, '.'); runpy.run_path('check.py', None, '__main__')"
+    )
+    printed = run_with(PACKAGES[framework], script, json.dumps(options), cwd=folder)
+    return json.loads(printed.splitlines()[-1])  # type: ignore[no-any-return]
+
+
+def flat(batches: list[list[Any]]) -> list[Any]:
+    return [record for batch in batches for record in batch]
+
+
+def expected() -> list[dict[str, Any]]:
+    """What all scripts should give, in the order of the source."""
+    rows = mixed().to_pylist()
+    for row in rows:
+        nested = row.pop("nested")
+        row["nested"] = [value for inner in nested for value in inner]
+        row["nested/row_lengths"] = [len(inner) for inner in nested]
+    return rows
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_torch(tmp_path: Path, compression: str) -> None:
+    dest = tmp_path / "mixed"
+    tfrec_cli.convert(mixed(), dest, shards=3, compression=compression)
+    plain, two, five, shuffled, again, other = read(
+        dest, "torch",
+        {"batch_size": 16},
+        {"batch_size": 16, "workers": 2},
+        {"batch_size": 4, "workers": 5},
+        {"batch_size": 8, "shuffle": 40},
+        {"batch_size": 8, "shuffle": 40},
+        {"batch_size": 8, "shuffle": 1000, "seed": 1, "workers": 2},
+    )  # fmt: skip
+    rows = expected()
+    assert flat(plain) == rows
+    assert [len(batch) for batch in plain] == [16, 16, 16, 12]
+    for spread in (two, five, shuffled, other):
+        assert sorted(flat(spread), key=lambda r: r["id"]) == rows
+    assert shuffled == again
+    assert len({json.dumps(flat(b)) for b in (plain, shuffled, other)}) == 3
+
+
+def test_grain(tmp_path: Path) -> None:
+    dest = tmp_path / "mixed"
+    tfrec_cli.convert(mixed(), dest, shards=3, index="dali")
+    plain, shuffled, again, first, second, twice, workers = read(
+        dest, "grain",
+        {"batch_size": 16},
+        {"batch_size": 16, "seed": 1},
+        {"batch_size": 16, "seed": 1},
+        {"batch_size": 16, "shard": [0, 2]},
+        {"batch_size": 16, "shard": [1, 2]},
+        {"batch_size": 16, "epochs": 2, "seed": 2},
+        {"batch_size": 16, "workers": 2},
+    )  # fmt: skip
+    rows = expected()
+    assert flat(plain) == rows
+    assert shuffled == again != plain
+    assert sorted(flat(shuffled), key=lambda r: r["id"]) == rows
+    assert flat(first) == rows[::2]
+    assert flat(second) == rows[1::2]
+    assert sorted(r["id"] for r in flat(twice)) == sorted([*range(ROWS), *range(ROWS)])
+    assert sorted(flat(workers), key=lambda r: r["id"]) == rows
+
+
+@pytest.mark.parametrize(
+    ("framework", "dest"), [("tf", "folder"), ("torch", "one.tfrecord"), ("grain", "folder")]
+)
+def test_scripts_are_programs(tmp_path: Path, framework: Framework, dest: str) -> None:
+    path = tmp_path / dest
+    splits = {"split": "train=0.5,test=0.5"} if dest == "folder" else {}
+    tfrec_cli.convert(EXAMPLES / "penguins.csv", path, **splits)  # type: ignore[arg-type]
+    folder = write_script(path, framework)
+    script = "import runpy, sys; runpy.run_path('load.py', None, '__main__')"
+    printed = run_with(PACKAGES[framework], script, cwd=folder)
+    assert "train: " in printed
+    assert ("test: " in printed) == (dest == "folder")
+    assert "species: " in printed
+
+
+@pytest.mark.parametrize("framework", ["torch", "grain"])
+def test_images_are_decoded(tmp_path: Path, framework: Framework) -> None:
+    tfrec_cli.convert(EXAMPLES / "digits", tmp_path / "digits")
+    folder = write_script(tmp_path / "digits", framework)
+    script = (
+        "import sys; sys.path.insert(0, '.'); import load; batch = next(iter(load.load()));"
+        "print(load.decode(batch['image/encoded'][0]).shape, load.LABELS['image/class/label'][3])"
+    )
+    printed = run_with(PACKAGES[framework], script, cwd=folder)
+    assert printed.splitlines()[-1] == "(8, 8, 3) 3"
+
+
+def test_grain_needs_plain_shards(tmp_path: Path) -> None:
+    tfrec_cli.convert(mixed(), tmp_path / "d", compression="gzip")
+    manifest = load_manifest(tmp_path / "d")
+    assert manifest is not None
+    with pytest.raises(UsageError, match="GZIP"):
+        FRAMEWORKS["grain"](manifest, str(tmp_path / "d"))
+
+
+TFRECORD_TORCH = """
+import json, sys
+import torch
+from tfrecord.torch.dataset import TFRecordDataset
+wanted = {"id": "int", "pair": "float", "name": "byte"}
+dataset = TFRecordDataset(sys.argv[1], sys.argv[2], wanted, compression_type=None)
+found = [
+    (int(i), pair.tolist(), bytes(name).decode())
+    for batch in torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=2)
+    for i, pair, name in [(batch["id"][0], batch["pair"], batch["name"])]
+]
+print(json.dumps(sorted(found)))
+"""
+
+
+def test_the_tfrecord_package_feeds_a_data_loader(tmp_path: Path) -> None:
+    table = pa.table({
+        "id": pa.array(range(ROWS)),
+        "pair": pa.array([[n, n / 2] for n in range(ROWS)], pa.list_(pa.float32(), 2)),
+        "name": pa.array([f"n{n}" for n in range(ROWS)]),
+    })  # fmt: skip
+    tfrec_cli.convert(table, tmp_path / "d", index="tfindex")
+    (shard,), (index,) = (tmp_path / "d").glob("*.tfrecord-*"), (tmp_path / "d/index").iterdir()
+    found = json.loads(run_with("tfrecord", TFRECORD_TORCH, shard, index))
+    assert found == [[n, [n, n / 2], f"n{n}"] for n in range(ROWS)]
+
+
+def test_the_command(tmp_path: Path) -> None:
+    tfrec_cli.convert(EXAMPLES / "penguins.csv", tmp_path / "p")
+    for framework, word in (("tf", "tensorflow"), ("torch", "torch"), ("grain", "grain")):
+        command = [sys.executable, "-m", "tfrec_cli", "loader", "p", "--framework", framework]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert f"import {word}" in done.stdout
+        compile(done.stdout, "load.py", "exec")

@@ -1,0 +1,120 @@
+"""What the scripts of all frameworks are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tfrec_cli import __version__
+from tfrec_cli.dataset.manifest import FeatureFacts, Manifest
+
+_LABELS = """
+# What the numbers of a label feature mean: LABELS[key][number].
+LABELS = {{
+{labels}
+}}
+"""
+
+ARROW = '''
+FEATURES = {{  # key: (type, shape, may be missing); the shape of a list of any length is None
+{features}
+}}
+MISSING = {{"int64": 0, "float": float("nan"), "bytes": b""}}  # stands where a value is missing
+DTYPES = {{"int64": np.int64, "float": np.float32}}
+{labels}
+
+def columns(batch):
+    """The features of a pyarrow record batch: numpy arrays of numbers, lists of bytes.
+
+    A list of any length is a pair: all values in a row, and how many each record has. Of a feature
+    that may be missing, KEY + "/present" tells which records have it.
+    """
+    found = {{}}
+    for (key, (kind, shape, optional)), column in zip(FEATURES.items(), batch.columns):
+        present = np.array(column.is_valid())
+        if shape == ():
+            values = column.fill_null(MISSING[kind])
+            found[key] = values.to_pylist() if kind == "bytes" else np.array(values, DTYPES[kind])
+        elif kind == "bytes":
+            blank = [] if shape is None else [b""] * math.prod(shape)
+            found[key] = [blank if row is None else row for row in column.to_pylist()]
+        elif shape is None:
+            lengths = np.array(column.value_lengths().fill_null(0), np.int64)
+            found[key] = np.array(column.flatten(), DTYPES[kind]), lengths
+        else:
+            values = np.full((len(column), math.prod(shape)), MISSING[kind], DTYPES[kind])
+            values[present] = np.array(column.flatten()).reshape(-1, values.shape[1])
+            found[key] = values.reshape(len(column), *shape)
+        if optional:
+            found[key + "/present"] = present
+    return found
+'''
+
+IMAGE = '''
+def decode(data):
+    """The bytes of an image file as an array of shape [height, width, 3], uint8."""
+    import io
+
+    from PIL import Image
+
+    return np.array(Image.open(io.BytesIO(data)).convert("RGB"))
+
+'''
+
+
+def common(manifest: Manifest, dataset: str) -> dict[str, str]:
+    """The parts of a script that do not depend on the framework, by their names in its text."""
+    file = Path(dataset)
+    single = file.is_file()
+    return {
+        "name": manifest.name,
+        "version": __version__,
+        "module": "load",
+        "path": repr(str(file.parent if single else file)),
+        "files": entries({s.name: repr(_pattern(s.shards[0].name)) for s in manifest.splits}),
+        "records": entries({s.name: str(s.records) for s in manifest.splits}),
+        "labels": _labels(manifest),
+        "split": repr(manifest.splits[0].name),
+    }
+
+
+def arrow(manifest: Manifest, labels: str) -> str:
+    """The code that makes numpy arrays of Arrow batches."""
+    features = {}
+    for facts in manifest.features:
+        optional = facts.missing == "omit"
+        shape = None if facts.ragged else facts.shape or ()
+        features[facts.key] = repr((facts.type, shape, optional))
+        features |= {key: repr(("int64", None, optional)) for key in facts.row_lengths}
+    return ARROW.format(features=entries(features), labels=labels)
+
+
+def image(manifest: Manifest) -> str:
+    """The code that decodes images, where there are any."""
+    return IMAGE if any(facts.key == "image/encoded" for facts in manifest.features) else ""
+
+
+def entries(values: Mapping[str, str]) -> str:
+    """The lines of a dict."""
+    return "\n".join(f"    {key!r}: {value}," for key, value in values.items())
+
+
+def _pattern(first_shard: str) -> str:
+    """`train.tfrecord-00000-of-00010.gz` as a pattern of all its siblings; other names as is."""
+    head, marker, tail = first_shard.partition("-00000-of-")
+    return f"{head}-[0-9]*-of-{tail}" if marker else _literal(first_shard)
+
+
+def _literal(name: str) -> str:
+    return "".join(f"[{c}]" if c in "*?[" else c for c in name)
+
+
+def _labels(manifest: Manifest) -> str:
+    named = {f.key: _names(f, f.labels) for f in manifest.features if f.labels is not None}
+    return _LABELS.format(labels=entries(named)) if named else ""
+
+
+def _names(feature: FeatureFacts, labels: tuple[str, ...]) -> str:
+    """A list where the numbers are positions, else a dict."""
+    first = feature.first_label
+    return repr(dict(enumerate(labels, first)) if first else list(labels))
