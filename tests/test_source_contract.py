@@ -19,6 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from tfrec_cli import _kernel
+from tfrec_cli._kernel import FeatureColumn
 from tfrec_cli.errors import SourceError
 from tfrec_cli.sources.base import Needs, Source, SourceBatch, Survey
 from tfrec_cli.sources.boxes import BoxesSource
@@ -26,6 +28,7 @@ from tfrec_cli.sources.csv import CsvSource
 from tfrec_cli.sources.images import ImagesSource
 from tfrec_cli.sources.parquet import ParquetSource
 from tfrec_cli.sources.table import TableSource
+from tfrec_cli.sources.tfrecord import TFRecordSource
 
 PLUGIN = Path(__file__).parent.parent / "examples/plugin/tfrec_jsonlines.py"
 
@@ -92,6 +95,18 @@ def write_boxes(folder: Path, files: Sequence[Sequence[Row]]) -> list[Any]:
     return sorted(map(str, folder.glob("*.csv")))
 
 
+def write_tfrecord(folder: Path, files: Sequence[Sequence[Row]]) -> list[Any]:
+    for number, rows in enumerate(files):
+        columns = [
+            FeatureColumn(
+                name, pa.array([row[name] for row in rows], pa.string()).cast(pa.binary())
+            )
+            for name in ("id", "note")
+        ]
+        (folder / f"{number}.tfrecord").write_bytes(bytes(_kernel.encode(columns).data))
+    return [str(folder)]
+
+
 def give_tables(folder: Path, files: Sequence[Sequence[Row]]) -> list[Any]:
     return [arrow(rows) for rows in files]
 
@@ -133,6 +148,7 @@ TABLES = {
     "pandas": Kind(TableSource, give_frames),
     "reader": Kind(TableSource, give_readers),
     "jsonlines": Kind(plugin_source(), write_jsonlines),
+    "tfrecord": Kind(TFRecordSource, write_tfrecord),
 }
 KINDS = TABLES | {
     "images": Kind(ImagesSource, write_images, "image/filename"),
@@ -155,7 +171,13 @@ def batches(source: Source, survey: Survey, columns: Sequence[str]) -> list[Sour
 
 def column(source: Source, survey: Survey, name: str) -> list[Any]:
     found = batches(source, survey, [name])
-    return [value for batch in found for value in batch.data.column(0).to_pylist()]
+    return [value for batch in found for value in values(batch)]
+
+
+def values(batch: SourceBatch) -> list[Any]:
+    """The first column; text may come as its bytes."""
+    found = batch.data.column(0).to_pylist()
+    return [value.decode() if isinstance(value, bytes) else value for value in found]
 
 
 @every
@@ -200,7 +222,7 @@ def test_partitions_may_be_read_in_any_order(kind: Kind, tmp_path: Path) -> None
     shrink(source)
     survey = source.survey(Needs())
     backwards = [
-        [v for b in source.read(part, [kind.key]) for v in b.data.column(0).to_pylist()]
+        [value for batch in source.read(part, [kind.key]) for value in values(batch)]
         for part in reversed(survey.partitions)
     ]
     assert [value for part in reversed(backwards) for value in part] == IDS

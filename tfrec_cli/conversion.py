@@ -20,7 +20,7 @@ from tfrec_cli.dataset.staging import Stage, recover, staging
 from tfrec_cli.dataset.touch import touch
 from tfrec_cli.engines.base import Engine
 from tfrec_cli.engines.opening import open_engine
-from tfrec_cli.errors import CellError, UsageError, counted
+from tfrec_cli.errors import CellError, SchemaError, UsageError, counted
 from tfrec_cli.freshness import look
 from tfrec_cli.options import ConvertOptions
 from tfrec_cli.pipeline import write_splits
@@ -123,6 +123,8 @@ def infer(options: ConvertOptions, reporter: Reporter = SILENT) -> str:
     settled = settle(options)
     for notice in (*settled.survey.notices, *settled.notes):
         reporter.notice(notice)
+    if not settled.text:
+        raise SchemaError("the records have no features that a schema could name.")
     return settled.text
 
 

@@ -5,7 +5,7 @@ The wire format is described in `tfrec_cli._kernel._examples_reference`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from tfrec_cli._kernel._examples_reference import FLOAT, NoExampleError, read_en
 
 __all__ = [
     "KINDS",
+    "FeatureTally",
     "NoExampleError",
     "Tally",
     "Values",
@@ -102,6 +103,62 @@ def _values(kind: int, values: list[Any]) -> Values:
     if kind == FLOAT:
         values = np.frombuffer(b"".join(values), "<f4").tolist()
     return Values(KINDS[kind], tuple(values))
+
+
+@dataclass(slots=True)
+class FeatureTally:
+    """One feature in all records.
+
+    present: records that have the key; kind_records: how many with no kind, as bytes, float and
+    int64. fewest, most: values in a record, -1 without any. values: all of them. low, high: least
+    and greatest int64. bytes: of its map entries, payload: of its values alone.
+    """
+
+    key: bytes
+    present: int = 0
+    kind_records: list[int] = field(default_factory=lambda: [0] * len(KINDS))
+    fewest: int = -1
+    most: int = -1
+    values: int = 0
+    low: int = 2**63 - 1
+    high: int = -(2**63)
+    bytes: int = 0
+    payload: int = 0
+
+    @property
+    def kind(self) -> str:
+        """The most frequent kind; no kind only where there is no other."""
+        kinds = max((1, 2, 3), key=self.kind_records.__getitem__)
+        return KINDS[kinds if self.kind_records[kinds] else 0]
+
+    def add(self, facts: np.void) -> None:
+        """Take in EXAMPLE_FACTS of further records."""
+        self.present += int(facts["present"])
+        for kind, records in enumerate(facts["kind_records"].tolist()):
+            self.kind_records[kind] += records
+        fewest = int(facts["fewest"])
+        if fewest >= 0:
+            self.fewest = fewest if self.fewest < 0 else min(self.fewest, fewest)
+        self.most = max(self.most, int(facts["most"]))
+        self.values += int(facts["values"])
+        self.low = min(self.low, int(facts["low"]))
+        self.high = max(self.high, int(facts["high"]))
+        self.bytes += int(facts["bytes"])
+        self.payload += int(facts["payload"])
+
+    def include(self, other: FeatureTally) -> None:
+        """Take in the same feature of further records."""
+        self.present += other.present
+        pairs = zip(self.kind_records, other.kind_records, strict=True)
+        self.kind_records = [mine + theirs for mine, theirs in pairs]
+        if other.fewest >= 0:
+            self.fewest = other.fewest if self.fewest < 0 else min(self.fewest, other.fewest)
+        self.most = max(self.most, other.most)
+        self.values += other.values
+        self.low = min(self.low, other.low)
+        self.high = max(self.high, other.high)
+        self.bytes += other.bytes
+        self.payload += other.payload
 
 
 class Tally:

@@ -28,13 +28,22 @@ def described(dest: Dest, settled: Settled, plan: Plan, options: ConvertOptions)
         name=dest.name,
         compression=dest.compression,
         splits=tuple(_planned(dest, split) for split in plan.splits),
-        features=tuple(_facts(feature) for feature in settled.features),
+        features=_known(settled),
         rows=Rows(plan.rows, plan.records, 0, plan.rejected),
         options=output_options(options),
         libraries=library_versions(dest.compression),
         notices=tuple(settled.survey.notices),
         sources=known_files(settled),
     )
+
+
+def _known(settled: Settled) -> tuple[FeatureFacts, ...]:
+    """The features of the records; of the source's own none unless all records have just these, so
+    that readers look for themselves.
+    """
+    if settled.records is not None and not settled.records.sure:
+        return ()
+    return tuple(_facts(feature) for feature in settled.features)
 
 
 def _planned(dest: Dest, split: SplitPlan) -> Split:

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tfrec_cli import tasks
+from tfrec_cli._kernel.model import FeatureColumn
 from tfrec_cli.buffers import from_numpy
-from tfrec_cli.encoding import RecordTooLarge, encode_rows, row_bounds
+from tfrec_cli.encoding import row_bounds
 from tfrec_cli.errors import CellError, Reject
 from tfrec_cli.shuffle.keys import keyed
 from tfrec_cli.shuffle.merge import records_of
@@ -21,7 +21,7 @@ from tfrec_cli.shuffle.segments import sorted_rows
 from tfrec_cli.shuffle.sorting import sort_keys
 from tfrec_cli.sources.base import Fault, Fingerprint, SourceBatch
 from tfrec_cli.splitting.splitter import Measured, Splits
-from tfrec_cli.tasks import EncodedBatch, Found, Work, cast_batch, reject_row, too_large
+from tfrec_cli.tasks import EncodedBatch, Found, Work, cast_batch, encode_found, reject_row
 
 Rows = npt.NDArray[np.int64]
 
@@ -115,11 +115,14 @@ def place_batch(
     kept, keys, splits = seen.kept, seen.keys, seen.splits
     if len(kept) < batch.data.num_rows:
         keys, splits = keys.take(from_numpy(kept)), splits[kept]
-    bounds = row_bounds(seen.found.columns, kept, most) if len(kept) else [0, 0]
+    columns = seen.found.columns
+    if work.records is not None:
+        columns = (FeatureColumn("", batch.data.column(work.records.column)),)
+    bounds = row_bounds(columns, kept, most) if len(kept) else [0, 0]
     for first, last in pairwise(bounds):
         some, own = keys.slice(first, last - first), splits[first:last]
         order = sorted_rows(some, own if own.any() else None)
-        encoded = _encoded(seen, batch, kept[first:last][order])
+        encoded = _encoded(work, seen, batch, kept[first:last][order])
         records = records_of(encoded.records)
         yield Placed(own[order], some.take(from_numpy(order)), records, encoded.fingerprints)
 
@@ -134,16 +137,13 @@ def route_batch(work: Work, batch: SourceBatch) -> EncodedBatch:
     order = np.argsort(splits, kind="stable")
     assert work.splitter is not None
     counts = np.bincount(splits, minlength=len(work.splitter.names))
-    encoded = _encoded(seen, batch, seen.kept[order])
+    encoded = _encoded(work, seen, batch, seen.kept[order])
     return EncodedBatch(encoded.records, encoded.rows, encoded.fingerprints, tuple(counts.tolist()))
 
 
-def _encoded(seen: Seen, batch: SourceBatch, rows: Rows) -> EncodedBatch:
+def _encoded(work: Work, seen: Seen, batch: SourceBatch, rows: Rows) -> EncodedBatch:
     """These rows of the batch, in this order."""
-    try:
-        records = encode_rows(seen.found.columns, rows, tasks.RECORD_LIMIT)
-    except RecordTooLarge as error:
-        raise CellError(reject_row(batch.origin, too_large(error.row))) from None
+    records = encode_found(work, batch, seen.found, rows)
     return EncodedBatch(records, batch.data.num_rows, seen.found.fingerprints)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 
 from tfrec_cli.arrangement import arrange
 from tfrec_cli.dataset.indexes import check_index
-from tfrec_cli.dataset.manifest import Manifest
+from tfrec_cli.dataset.manifest import MANIFEST, Manifest, read_manifest
 from tfrec_cli.dataset.naming import Dest, parse_dest
 from tfrec_cli.description import described
 from tfrec_cli.engines.base import Engine
@@ -78,11 +79,12 @@ def prepare(
         from tfrec_cli.cluster.probes import require_files
 
         require_files(engine, settled.survey.fingerprints)
+    _refuse_last_source(options, dest, settled)
     arrangement = arrange(options, settled.survey, settled.features)
     columns = tuple(dict.fromkeys((*settled.columns, *arrangement.columns)))
     work = Work(
-        settled.source, settled.features, columns, options.on_error,
-        arrangement.splitter, arrangement.order,
+        settled.source, () if settled.records else settled.features, columns, options.on_error,
+        arrangement.splitter, arrangement.order, settled.records,
     )  # fmt: skip
     checks = check_rows(work, settled.survey, options, reporter, arrangement)
     if options.rejects is not None:
@@ -150,11 +152,30 @@ def _read_files(options: ConvertOptions, settled: Settled) -> list[str]:
     return [*paths_of(options), *(print.path for print in prints), *schema]
 
 
+def _refuse_last_source(options: ConvertOptions, dest: Dest, settled: Settled) -> None:
+    """Raise UsageError where --overwrite would replace one TFRecord file by those beside it, of
+    which it was not made: it is the last source of a command without DEST.
+    """
+    if settled.survey.records is None or dest.kind != "file" or not options.overwrite:
+        return
+    sources = {os.path.realpath(file.path) for file in settled.survey.fingerprints}
+    manifest = read_manifest(dest.home / MANIFEST)
+    folder = os.path.realpath(dest.path.parent)
+    if manifest is None or not any(os.path.dirname(path) == folder for path in sources):
+        return
+    if not sources & {os.path.realpath(file.path) for file in manifest.sources}:
+        raise UsageError(
+            f"{dest.text} looks like a source, for it lies beside the others and was not made of "
+            "them. Add a DEST as last argument; if it is meant, remove it first."
+        )
+
+
 def _refuse_splits(run: Run) -> None:
     if len(run.plan.splits) > 1:
         names = ", ".join(split.name for split in run.plan.splits)
+        way_out = ", or --split NAME for all records" if run.settled.survey.records else ""
         raise UsageError(f"{run.dest.text} is one file, but the source has splits ({names}). "
-                         "Give a folder as DEST.")  # fmt: skip
+                         f"Give a folder as DEST{way_out}.")  # fmt: skip
 
 
 def tell(run: Run) -> None:

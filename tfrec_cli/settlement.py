@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
 from tfrec_cli.engines.threads import ordered_map
 from tfrec_cli.errors import CellError, SchemaError
 from tfrec_cli.options import ConvertOptions
-from tfrec_cli.schema.binding import BoundFeature
-from tfrec_cli.schema.infer import infer_schema
+from tfrec_cli.schema.binding import BoundFeature, Missing
+from tfrec_cli.schema.feature import Feature
+from tfrec_cli.schema.infer import feature_of, infer_schema, row_lengths
 from tfrec_cli.schema.labels import count_values, unknown_labels_error, unknown_values
 from tfrec_cli.schema.model import Schema
 from tfrec_cli.schema.settle import auto_labels, bind, complete, label_files
 from tfrec_cli.schema.yaml import dump_schema, load_schema
-from tfrec_cli.sources.base import Fingerprint, Needs, Source, Survey
+from tfrec_cli.sources.base import Fingerprint, Needs, Source, Survey, WholeRecords
 from tfrec_cli.sources.files import fingerprint
 from tfrec_cli.sources.registry import open_source
 from tfrec_cli.stages import timed
@@ -46,12 +48,19 @@ class Settled:
 
     @property
     def text(self) -> str:
-        """The schema as a YAML file."""
-        return dump_schema(self.schema)
+        """The schema as a YAML file; empty where nothing is known of the records."""
+        return dump_schema(self.schema) if self.features else ""
+
+    @property
+    def records(self) -> WholeRecords | None:
+        """Where the source's own records are written as they are."""
+        return self.survey.records if self.inferred else None
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The source's columns that the features need; at least one, so that rows are counted."""
+        if self.records is not None:
+            return (self.records.column,)
         used = {name for feature in self.features for name in feature.columns}
         found = tuple(c.name for c in self.survey.columns if c.name in used)
         return found or tuple(c.name for c in self.survey.columns[:1])
@@ -78,6 +87,12 @@ def settle(options: ConvertOptions, opened: Opened | None = None) -> Settled:
     types = given is None or given.rest == "keep" or _by_columns(options)
     survey = source.survey(Needs(types, options.temp_dir, options.jobs))
     described = dict(survey.options) | {"name": source.name}
+    if survey.records is not None and (options.split is not None or options.split_column):
+        unsplit = (replace(partition, split=None) for partition in survey.partitions)
+        survey = replace(survey, partitions=tuple(unsplit))
+    if given is None and survey.records is not None:
+        schema = _schema_of(survey.records, described)
+        return Settled(source, survey, schema, survey.records.features, True)
     if given is None:
         schema, notes = infer_schema(survey.columns, survey.labels, described, _named(options))
     else:
@@ -101,6 +116,18 @@ def open_given(options: ConvertOptions) -> Opened:
     print = fingerprint(os.fspath(file)) if file is not None and os.path.exists(file) else None
     given = None if options.schema is None else load_schema(options.schema)
     return Opened(_open(options, given), given, print)
+
+
+def _schema_of(records: WholeRecords, described: Mapping[str, Any]) -> Schema:
+    """The schema by which the features of ready-made records would be written again."""
+    features: dict[str, Feature] = {}
+    for one in records.features:
+        omits = Missing("omit") if one.missing.action == "omit" else None
+        arrow = records.arrow.get(one.key) or None
+        features[one.key] = feature_of(type=one.type, shape=one.shape, missing=omits, arrow=arrow)
+        for key in row_lengths(one.key, one.ragged):
+            features[key] = feature_of(type="int64", missing=omits)
+    return Schema(source=dict(described), rest="drop" if features else "keep", features=features)
 
 
 def _by_columns(options: ConvertOptions) -> bool:

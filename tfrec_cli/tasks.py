@@ -17,11 +17,20 @@ import pyarrow as pa
 
 from tfrec_cli._kernel.model import MAX_RECORD_BYTES, Encoded, FeatureColumn
 from tfrec_cli.arrangement import Order
+from tfrec_cli.buffers import from_numpy
 from tfrec_cli.casting import cast
 from tfrec_cli.encoding import RecordTooLarge, encode_rows, oversized_rows
 from tfrec_cli.errors import CellError, Reject
 from tfrec_cli.schema.binding import BoundFeature
-from tfrec_cli.sources.base import Fault, Fingerprint, Origin, Partition, Source, SourceBatch
+from tfrec_cli.sources.base import (
+    Fault,
+    Fingerprint,
+    Origin,
+    Partition,
+    Source,
+    SourceBatch,
+    WholeRecords,
+)
 from tfrec_cli.sources.loading import cell_sizes, load_cells
 from tfrec_cli.splitting.splitter import Splitter
 from tfrec_cli.stages import timed_items
@@ -54,7 +63,8 @@ class Work:
 
     columns: the source's columns to read. on_error: `fail` raises CellError at the first row that
     cannot become a record, `skip` leaves such rows out. splitter: what divides rows into splits,
-    where a row alone decides. order: of the records, None for the source's.
+    where a row alone decides. order: of the records, None for the source's. records: where the
+    records are the source's own, kept as they are; there are no features then.
     """
 
     source: Source
@@ -63,6 +73,7 @@ class Work:
     on_error: Literal["fail", "skip"] = "fail"
     splitter: Splitter | None = None
     order: Order | None = None
+    records: WholeRecords | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +124,29 @@ def encode_batch(work: Work, batch: SourceBatch) -> EncodedBatch:
     """
     found = _passed(work, batch)
     rows = batch.data.num_rows
+    records = encode_found(work, batch, found, _kept(rows, found.faults))
+    return EncodedBatch(records, rows, found.fingerprints)
+
+
+def encode_found(work: Work, batch: SourceBatch, found: Found, rows: np.ndarray | None) -> Encoded:
+    """The records of these rows of a batch, in this order; None is all of them. found: the batch
+    cast. Raises CellError for a record that would be too large.
+    """
+    if work.records is not None:
+        return _as_they_are(batch.data.column(work.records.column), rows)
     try:
-        records = encode_rows(found.columns, _kept(rows, found.faults), RECORD_LIMIT)
+        return encode_rows(found.columns, rows, RECORD_LIMIT)
     except RecordTooLarge as error:
         raise CellError(reject_row(batch.origin, too_large(error.row))) from None
-    return EncodedBatch(records, rows, found.fingerprints)
+
+
+def _as_they_are(records: pa.Array, rows: np.ndarray | None) -> Encoded:
+    """Framed records (large_binary) back to back."""
+    if rows is not None:
+        records = records.take(from_numpy(np.asarray(rows, np.int64)))
+    _, bounds, data = records.buffers()
+    ends = np.frombuffer(bounds, np.int64, len(records) + 1, records.offset * 8)
+    return Encoded(data[int(ends[0]) : int(ends[-1])], ends[1:] - ends[0])
 
 
 def feature_columns(work: Work, batch: SourceBatch) -> tuple[FeatureColumn, ...]:

@@ -39,6 +39,8 @@ def convert(array: pa.Array, feature: BoundFeature, column: str | None) -> Value
     """The values of a plain array without lists, of the source's `column`, as `feature.type`."""
     if pa.types.is_null(array.type):
         return Values(pa.nulls(len(array), FEATURE_TYPES[feature.type]))
+    if is_binary(array.type) and feature.type != "bytes":
+        array = as_text(array)
     if feature.text is not None and is_text(array.type):
         array = null_declared(array, feature.text)
     makers: dict[FeatureType, Callable[[_Asked], Values]] = {

@@ -75,7 +75,8 @@ def source_options(function: Function) -> Function:
     return click.option(
         "--source",
         metavar="NAME",
-        help="Source adapter: csv, parquet, images, boxes or an installed one. Default: by suffix.",
+        help="Source adapter: csv, parquet, images, boxes, tfrecord or an installed one. "
+        "Default: by suffix.",
     )(function)
 
 

@@ -225,6 +225,8 @@ def _split_lines(manifest: Manifest) -> list[str]:
 
 def _schema_line(manifest: Manifest, options: ConvertOptions) -> str:
     features = plural(len(manifest.features), "feature")
+    if not manifest.features:
+        return "none: not all records are tf.train.Examples of features of one kind"
     if options.schema is not None:
         return f"{options.schema}, {features}"
     return f"inferred from {plural(manifest.rows.read, 'row')}, {features}"
@@ -233,7 +235,7 @@ def _schema_line(manifest: Manifest, options: ConvertOptions) -> str:
 def _feature_lines(manifest: Manifest) -> list[str]:
     """One line a feature; the first ones of a long list."""
     shown = manifest.features[:SHOWN_FEATURES]
-    width = max(len(feature.key) for feature in shown)
+    width = max((len(feature.key) for feature in shown), default=0)
     lines = [f"    {f.key:<{width}}  {_describe(f)}".rstrip() for f in shown]
     more = len(manifest.features) - len(shown)
     return [*lines, f"    … and {more:,} more"] if more else lines

@@ -264,13 +264,14 @@ def library_versions(compression: Compression) -> dict[str, str]:
 
 
 def side_files(schema: str, labels: Mapping[str, Sequence[str]] | None = None) -> dict[str, str]:
-    """The files beside the shards, name to text: the schema's YAML text as `schema.yaml`, and for
+    """The files beside the shards, name to text: the schema's YAML text as `schema.yaml` (none
+    where that is empty), and for
     each label feature its names, one a line, as `FEATURE.labels.txt`. The first line is the name of
     label 0, or of the feature's `first_label`, as the schema and the manifest say.
 
     `/` in a feature's name becomes `.`. No name matches `*.tfrecord*`, hides, or is given twice.
     """
-    files = {SCHEMA: schema}
+    files = {SCHEMA: schema} if schema else {}
     for feature, names in (labels or {}).items():
         files[_label_file(feature, files)] = "".join(f"{_one_line(name)}\n" for name in names)
     return files

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from random import Random
@@ -13,9 +13,10 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 
-from tfrec_cli._kernel.model import FeatureColumn
+from tfrec_cli._kernel.model import Encoded, FeatureColumn
 from tfrec_cli.encoding import encode_rows
 from tfrec_cli.engines.threads import ordered_flat_map
+from tfrec_cli.schema.infer import row_lengths
 from tfrec_cli.sources.base import Partition, SourceBatch
 from tfrec_cli.tasks import (
     Piece,
@@ -189,11 +190,30 @@ def _excerpt(work: Work, pieces: list[Piece], seen: tuple[int, int]) -> tuple[Pa
     share = min(1.0, EXCERPT_BYTES / max(1.0, total))
     rows = min(LOADED_ROWS, int(share * sum(piece.rows for piece in pieces)))
     parts = []
+    work = _described(work)
     for piece in pieces:
         some = Piece(piece.partition, max(1, int(piece.rows * share)))
         loaded = (batch for _, batch in _runs(work, _distance(pieces, rows), piece))
         for batch in loaded if _loads(work) else read_piece(work, some):
-            columns = feature_columns(work, batch)
-            encoded = encode_rows(columns)
+            columns, encoded = _shown(work, batch)
             parts.append(Part(columns, bytes(encoded.data), encoded.ends))
     return tuple(parts)
+
+
+def _described(work: Work) -> Work:
+    """The work; of whole records it reads the features too."""
+    if work.records is None:
+        return work
+    keys = (c for f in work.records.features for c in (f.key, *row_lengths(f.key, f.ragged)))
+    return replace(work, columns=tuple(dict.fromkeys((*work.columns, *keys))))
+
+
+def _shown(work: Work, batch: SourceBatch) -> tuple[tuple[FeatureColumn, ...], Encoded]:
+    """The features of a batch, and its records."""
+    if work.records is None:
+        columns = feature_columns(work, batch)
+        return columns, encode_rows(columns)
+    names = zip(work.columns, batch.data.columns, strict=True)
+    columns = tuple(FeatureColumn(n, array) for n, array in names if n != work.records.column)
+    # A record whose features are not as in others is written all the same.
+    return columns, encode_batch(work, replace(batch, faults=())).records

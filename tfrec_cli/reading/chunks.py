@@ -9,15 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from tfrec_cli.reading.targets import Target
-from tfrec_cli.records.blocks import BLOCK, Damage, read_blocks
-from tfrec_cli.records.framing import RecordDamage, promised_compression
-from tfrec_cli.records.streams import ContentStream, Fault
-
-_REST = 1 << 16
-_RATIO = 8
-# TensorFlow reads nothing behind an empty member, but what is there is sound.
-_HARMLESS = ("empty member",)
-_REMEDY = "`tfrec verify` lists all damage."
+from tfrec_cli.records.blocks import BLOCK
+from tfrec_cli.records.framing import promised_compression
+from tfrec_cli.records.intact import intact_blocks, record_count
+from tfrec_cli.records.streams import ContentStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,39 +48,13 @@ def read_chunks(target: Target, block: int = BLOCK) -> Iterator[Chunk]:
     """
     with open(target.path, "rb") as file:
         stream = ContentStream(file, False, promised_compression(target.path))
-        room = max(_REST, stream.size * (1 if stream.container == "none" else _RATIO))
         record = offset = 0
-        for part in read_blocks(stream, min(block, room)):
-            if isinstance(part, Damage):
-                raise _damage(target, part, stream)
+        for part in intact_blocks(target.path, stream, block=block):
             yield Chunk(target, pa.py_buffer(bytes(part.data)), part.ends, record, offset)
             record, offset = part.record + len(part.ends), part.offset + int(part.ends[-1])
-        if faults := [fault for fault in stream.faults if fault.kind not in _HARMLESS]:
-            raise _fault(target, faults[0], record, offset)
         if target.shard is not None and target.shard.records != record:
-            raise _short(target, record, offset, target.shard.records)
+            raise record_count(target.path, record, offset, target.shard.records)
         yield Chunk(
             target, pa.py_buffer(b""), np.zeros(0, np.int64), record, offset, stream.container,
             stream.size, stream.total,
         )  # fmt: skip
-
-
-def _damage(target: Target, damage: Damage, stream: ContentStream) -> RecordDamage:
-    if damage.kind == "truncated" and stream.faults:
-        return _fault(target, stream.faults[-1], damage.record, damage.offset)
-    text = damage.text
-    if not damage.record and not damage.size and stream.container == "none":
-        text += "; if the file ever was a TFRecord file, it was not plain, GZIP or ZLIB"
-    return RecordDamage(
-        target.path, damage.record, damage.offset, damage.kind, f"{text}. {_REMEDY}"
-    )
-
-
-def _short(target: Target, record: int, offset: int, written: int) -> RecordDamage:
-    text = f"the file ends, but {written:,} records were written, by the manifest. {_REMEDY}"
-    return RecordDamage(target.path, record, offset, "record count", text)
-
-
-def _fault(target: Target, fault: Fault, record: int, offset: int) -> RecordDamage:
-    text = f"{fault.text} (byte {fault.at:,} of the file). {_REMEDY}"
-    return RecordDamage(target.path, record, offset, fault.kind, text)

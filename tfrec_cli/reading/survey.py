@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
+from dataclasses import dataclass
 
 from tfrec_cli import _kernel
 from tfrec_cli._kernel import ExampleSurvey
-from tfrec_cli.decoding import KINDS, Tally
+from tfrec_cli.decoding import FeatureTally, Tally
 from tfrec_cli.engines.threads import ordered_flat_map
 from tfrec_cli.progress import SILENT, Reporter
 from tfrec_cli.reading.chunks import Chunk, read_chunks
@@ -28,48 +26,6 @@ class FileFacts:
     examples: int
     bytes: int
     content_bytes: int
-
-
-@dataclass(slots=True)
-class FeatureTally:
-    """One feature in all records.
-
-    present: records that have the key; kind_records: how many with no kind, as bytes, float and
-    int64. fewest, most: values in a record, -1 without any. values: all of them. low, high: least
-    and greatest int64. bytes: of its map entries, payload: of its values alone.
-    """
-
-    key: bytes
-    present: int = 0
-    kind_records: list[int] = field(default_factory=lambda: [0] * len(KINDS))
-    fewest: int = -1
-    most: int = -1
-    values: int = 0
-    low: int = 2**63 - 1
-    high: int = -(2**63)
-    bytes: int = 0
-    payload: int = 0
-
-    @property
-    def kind(self) -> str:
-        """The most frequent kind; no kind only where there is no other."""
-        kinds = max((1, 2, 3), key=self.kind_records.__getitem__)
-        return KINDS[kinds if self.kind_records[kinds] else 0]
-
-    def add(self, facts: np.void) -> None:
-        """Take in EXAMPLE_FACTS of further records."""
-        self.present += int(facts["present"])
-        for kind, records in enumerate(facts["kind_records"].tolist()):
-            self.kind_records[kind] += records
-        fewest = int(facts["fewest"])
-        if fewest >= 0:
-            self.fewest = fewest if self.fewest < 0 else min(self.fewest, fewest)
-        self.most = max(self.most, int(facts["most"]))
-        self.values += int(facts["values"])
-        self.low = min(self.low, int(facts["low"]))
-        self.high = max(self.high, int(facts["high"]))
-        self.bytes += int(facts["bytes"])
-        self.payload += int(facts["payload"])
 
 
 @dataclass(frozen=True, slots=True)

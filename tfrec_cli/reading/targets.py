@@ -21,11 +21,11 @@ from tfrec_cli.dataset.manifest import (
     read_manifest,
 )
 from tfrec_cli.dataset.naming import parse_dest
+from tfrec_cli.dataset.splitnames import split_of
 from tfrec_cli.dataset.staging import recover
 from tfrec_cli.errors import DamageError, DatasetError, SchemaError, UsageError, shorten
 from tfrec_cli.reading.expectations import Expectations, from_manifest, from_schema
 from tfrec_cli.reading.finding import Finding
-from tfrec_cli.reading.splits import split_of
 from tfrec_cli.records.framing import HEADER, starts_with_record
 from tfrec_cli.schema import Schema, load_schema
 

@@ -9,16 +9,23 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from tfrec_cli import _kernel
 from tfrec_cli.records.framing import FOOTER, HEADER, mask
-from tfrec_cli.records.streams import ContentStream
 
 BLOCK = 4 << 20
 _LENGTH = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
+
+
+class Readable(Protocol):
+    """What blocks are read from: a file's content (`streams.ContentStream`), or a part of it."""
+
+    def readinto(self, view: memoryview) -> int:
+        """Put the next bytes into `view`; how many, 0 at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,7 @@ class Damage:
     in_header: bool = False
 
 
-def read_blocks(stream: ContentStream, size: int = BLOCK) -> Iterator[Block | Damage]:
+def read_blocks(stream: Readable, size: int = BLOCK) -> Iterator[Block | Damage]:
     """The records of a file in order, as blocks of about `size` bytes, and the damage.
 
     Memory is bounded by the block and the largest record that can be an Example (2 GiB).
@@ -63,7 +70,7 @@ def read_blocks(stream: ContentStream, size: int = BLOCK) -> Iterator[Block | Da
 class _Blocks:
     """One pass: a buffer that is filled from the stream and emptied record by record."""
 
-    def __init__(self, stream: ContentStream, size: int) -> None:
+    def __init__(self, stream: Readable, size: int) -> None:
         self._stream = stream
         self._view = memoryview(bytearray(size))
         self._start = self._stop = 0

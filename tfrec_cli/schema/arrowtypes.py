@@ -6,7 +6,7 @@
                                                                       bytes (shortest digits)
     decimal                                      float                bytes (exact digits), int64
     string                                       bytes                int64, float (by the grammar)
-    binary                                       bytes
+    binary                                       bytes                as of string, in UTF-8
     timestamp, date, time                        int64 (own unit)     bytes with `time: iso8601`
     duration                                     int64 (own unit)     bytes with `time: iso8601`
     struct                                       its children         bytes (as JSON)
@@ -43,7 +43,7 @@ POSSIBLE_TYPES: dict[str, tuple[FeatureType, ...]] = {
     "float": ("float", "int64", "bytes"),
     "decimal": ("float", "bytes", "int64"),
     "text": ("bytes", "int64", "float"),
-    "binary": ("bytes",),
+    "binary": ("bytes", "int64", "float"),
     "time": ("int64", "bytes"),
     "duration": ("int64", "bytes"),
     "struct": ("bytes",),

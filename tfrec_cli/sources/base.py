@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from tfrec_cli.errors import Fault as Fault
 from tfrec_cli.errors import Location
+from tfrec_cli.schema.binding import BoundFeature
 from tfrec_cli.schema.grammar import TextRules
 
 
@@ -98,6 +99,22 @@ class Fingerprint:
 
 
 @dataclass(frozen=True, slots=True)
+class WholeRecords:
+    """Records that a source holds ready-made: a run without a schema writes them as they are.
+
+    column: the name by which `read` gives them, framed, as large_binary; no column of the survey is
+    called so. features: what is known of them, each read as the column of its key. sure: whether
+    all records are Examples of just these. arrow: for features that were made of a typed column,
+    its Arrow type, as schemas spell it; empty where the type of the feature says it.
+    """
+
+    column: str
+    features: tuple[BoundFeature, ...] = ()
+    sure: bool = True
+    arrow: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Survey:
     """What a source holds.
 
@@ -105,6 +122,7 @@ class Survey:
     notices: lines for the summary (what was detected, skipped, odd).
     options: the source options as found or asked, to be saved in the schema so that a later
         run with it reads the same way.
+    records: where the source holds whole records. Its splits then give way to those asked for.
     """
 
     columns: tuple[Column, ...]
@@ -113,6 +131,7 @@ class Survey:
     notices: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     labels: tuple[LabelHint, ...] = ()
+    records: WholeRecords | None = None
 
     @property
     def rows(self) -> int:

@@ -22,7 +22,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tfrec_cli.errors import SourceError, counted
+from tfrec_cli.errors import SourceError, counted, listed
 from tfrec_cli.sources.paths import (
     byte_order,
     display,
@@ -118,7 +118,7 @@ def _folder_files(folder: str, suffixes: tuple[str, ...]) -> FileList:
     if not wanted:
         held = f"only {some(strays)}" if strays else "nothing"
         raise SourceError(
-            f"{display(folder)}: holds no file ending in {', '.join(suffixes)}; found {held}. "
+            f"{display(folder)}: holds no file ending in {listed(suffixes, 15)}; found {held}. "
             "Name the right folder, or the files themselves."
         )
     return FileList(tuple(wanted), walk_notices(folder, tree, strays))

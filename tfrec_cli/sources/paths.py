@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 from tfrec_cli.errors import SourceError, did_you_mean, shorten
+
+_NUMBERED_TEXT = ("csv", "tsv", "txt", "json", "jsonl", "ndjson", "parquet", "avro", "orc")
 
 
 def display(path: str) -> str:
@@ -32,8 +36,24 @@ def some(paths: Iterable[str], limit: int = 3) -> str:
 
 
 def has_suffix(path: str, suffixes: Sequence[str]) -> bool:
-    """Whether `path` ends in one of `suffixes` (lower case) in any case of letters."""
-    return os.path.basename(path).lower().endswith(tuple(suffixes))
+    """Whether `path` ends in one of `suffixes` (lower case) in any case of letters.
+
+    `#` in a suffix stands for digits: `-#-of-#` is how numbered parts end. The ending before such
+    numbers counts where it is one of text or tables: `a.csv-00000-of-00002` is no TFRecord file.
+    """
+    name = os.path.basename(path).lower()
+    if name.endswith(tuple(suffixes)):
+        return True
+    numbered = [suffix for suffix in suffixes if "#" in suffix]
+    return bool(numbered) and _numbered(tuple(numbered)).search(name) is not None
+
+
+@cache
+def _numbered(suffixes: tuple[str, ...]) -> re.Pattern[str]:
+    """What names end in that end in one of `suffixes`, all with `#`."""
+    endings = "|".join(re.escape(suffix).replace(r"\#", "[0-9]+") for suffix in suffixes)
+    other = "".join(rf"(?<!\.{ending})" for ending in _NUMBERED_TEXT)
+    return re.compile(f"{other}(?:{endings})$")
 
 
 def unreadable(path: str, error: OSError) -> SourceError:

@@ -38,6 +38,7 @@ from tfrec_cli.sources.suffixes import (
     CSV_SUFFIXES,
     IMAGE_SUFFIXES,
     PARQUET_SUFFIXES,
+    TFRECORD_SUFFIXES,
     TSV_SUFFIXES,
 )
 
@@ -51,6 +52,7 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
     "images": IMAGE_SUFFIXES,
     "table": (),
     "boxes": (),
+    "tfrecord": TFRECORD_SUFFIXES,
 }
 _ATTRIBUTES = ("name", "summary", "suffixes", "Options")
 BUILT_IN = {
@@ -59,6 +61,7 @@ BUILT_IN = {
     "images": "tfrec_cli.sources.images:ImagesSource",
     "table": "tfrec_cli.sources.table:TableSource",
     "boxes": "tfrec_cli.sources.boxes:BoxesSource",
+    "tfrecord": "tfrec_cli.sources.tfrecord:TFRecordSource",
 }
 
 
@@ -266,8 +269,11 @@ def _foreign() -> _Foreign:
 
 
 def _by_content(path: str) -> str | None:
-    """The source for a file by its first bytes: Parquet, an image, compressed text, text."""
+    """The source for a file by its first bytes: Parquet, TFRecord (plain or compressed), an image,
+    compressed text, text.
+    """
     from tfrec_cli.sources.imagefile import image_format
+    from tfrec_cli.sources.recordfiles import holds_records
 
     try:
         with open(path, "rb") as file:
@@ -276,6 +282,8 @@ def _by_content(path: str) -> str | None:
         raise unreadable(path, error) from error
     if head.startswith(PARQUET):
         return "parquet"
+    if holds_records(head):
+        return "tfrecord"
     if image_format(head[:32]):
         return "images"
     if compression_of(head):

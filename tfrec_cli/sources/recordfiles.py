@@ -1,0 +1,180 @@
+"""The TFRecord files that SOURCEs name, and what manifests beside them say of them."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tfrec_cli.dataset.manifest import (
+    MANIFEST,
+    SCHEMA,
+    Manifest,
+    Shard,
+    load_manifest,
+    manifest_path,
+    read_manifest,
+)
+from tfrec_cli.dataset.splitnames import split_of
+from tfrec_cli.errors import DamageError, SchemaError, listed
+from tfrec_cli.records.framing import HEADER, sniff, starts_with_record
+from tfrec_cli.schema.model import Schema
+from tfrec_cli.schema.yaml import load_schema
+from tfrec_cli.sources.files import counted, display, expand_inputs, some
+from tfrec_cli.sources.suffixes import TFRECORD_SUFFIXES
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A manifest and the folder it lies in."""
+
+    folder: Path
+    manifest: Manifest
+
+    def schema(self) -> Schema | None:
+        """The schema that lies with the manifest, where it can be read."""
+        try:
+            return load_schema(self.folder / SCHEMA)
+        except SchemaError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFile:
+    """One file. split: that the manifest or its name tells. shard, home: where a manifest knows
+    the file, what it says of it.
+    """
+
+    path: str
+    split: str | None = None
+    shard: Shard | None = None
+    home: Home | None = None
+
+    @property
+    def is_as_written(self) -> bool:
+        """Whether the file has the size that the manifest says."""
+        return self.shard is not None and os.stat(self.path).st_size == self.shard.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFiles:
+    """Files in order, and what was passed over."""
+
+    files: tuple[RecordFile, ...]
+    notices: tuple[str, ...] = ()
+
+
+def holds_records(head: bytes) -> bool:
+    """Whether a file that begins with `head` is TFRecord: plain, GZIP or ZLIB."""
+    if sniff(head[:HEADER]) != "none":
+        # 32 more than the largest window: a GZIP or a ZLIB header, whichever is there.
+        inflate = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
+        try:
+            head = inflate.decompress(head, HEADER)
+        except zlib.error:
+            return False
+    return starts_with_record(head[:HEADER])
+
+
+def find_record_files(
+    inputs: Sequence[str], temp_dir: str | None, use_manifests: bool
+) -> RecordFiles:
+    """The files that `inputs` mean: by the rules of `sources.files`, or of a folder with a manifest
+    the shards that this names, in its order.
+
+    Raises SourceError for what is missing, DamageError for a shard of a dataset that is not there
+    and for a manifest that is damaged.
+    """
+    homes = _Homes(use_manifests)
+    files: list[RecordFile] = []
+    notices: list[str] = []
+    for item in inputs:
+        found = homes.dataset(item)
+        if found is None:
+            listed_files = expand_inputs([item], TFRECORD_SUFFIXES, temp_dir)
+            found = [homes.file(path) for path in listed_files.files]
+            notices += listed_files.notices
+            if os.path.isdir(item):
+                homes.refuse_gaps(found)
+        files += found
+    return _once(files, notices)
+
+
+def _once(files: Iterable[RecordFile], notices: list[str]) -> RecordFiles:
+    first: dict[str, RecordFile] = {}
+    twice: list[str] = []
+    for file in files:
+        if first.setdefault(os.path.realpath(file.path), file) is not file:
+            twice.append(file.path)
+    if twice:
+        notices.append(f"{counted(len(twice), 'file')} named twice, read once: {some(twice)}")
+    return RecordFiles(tuple(first.values()), tuple(notices))
+
+
+class _Homes:
+    """The manifests that were met, each read once."""
+
+    def __init__(self, wanted: bool) -> None:
+        self._wanted = wanted
+        self._known: dict[Path, Home | None] = {}
+        self._shards: dict[Path, dict[str, tuple[str, Shard]]] = {}
+
+    def dataset(self, folder: str) -> list[RecordFile] | None:
+        """The shards of a dataset folder in the order of its manifest; None where it has none."""
+        home = self._at(Path(folder)) if self._wanted and os.path.isdir(folder) else None
+        if home is None:
+            return None
+        found = [
+            RecordFile(os.path.join(folder, shard.name), split.name, shard, home)
+            for split in home.manifest.splits
+            for shard in split.shards
+        ]
+        _refuse_missing(home, (file.path for file in found if not os.path.lexists(file.path)))
+        return found
+
+    def file(self, path: str) -> RecordFile:
+        """A file with what the manifest in its folder, or its own, says of it."""
+        name, folder = os.path.basename(path), Path(os.path.dirname(path))
+        for place in (manifest_path(path).parent, folder) if self._wanted else ():
+            home = self._at(place)
+            if home is not None and name in self._shards[place]:
+                split, shard = self._shards[place][name]
+                # The split of a single file is `train` where nobody said anything else.
+                named = split if place == folder else split_of(path) or split
+                return RecordFile(path, named, shard, home)
+        return RecordFile(path, split_of(path))
+
+    def refuse_gaps(self, files: Iterable[RecordFile]) -> None:
+        """Raise DamageError where a dataset below a folder lacks a shard."""
+        there = {file.path for file in files}
+        for place, home in self._known.items():
+            if home is None or not any(os.path.dirname(path) == str(place) for path in there):
+                continue
+            names = (os.path.join(place, name) for name in self._shards[place])
+            _refuse_missing(home, (name for name in names if name not in there))
+
+    def _at(self, place: Path) -> Home | None:
+        if place not in self._known:
+            manifest = load_manifest(place) if place.is_dir() else read_manifest(place / MANIFEST)
+            self._known[place] = None if manifest is None else Home(place, manifest)
+            self._shards[place] = dict(_shards(manifest)) if manifest is not None else {}
+        return self._known[place]
+
+
+def _shards(manifest: Manifest) -> Iterator[tuple[str, tuple[str, Shard]]]:
+    for split in manifest.splits:
+        for shard in split.shards:
+            yield shard.name, (split.name, shard)
+
+
+def _refuse_missing(home: Home, paths: Iterable[str]) -> None:
+    if missing := list(paths):
+        names = listed([display(path) for path in missing], 3)
+        verb = "is" if len(missing) == 1 else "are"
+        raise DamageError(
+            f"{names} {verb} not there, but {display(str(home.folder / MANIFEST))} has "
+            f"{'it' if len(missing) == 1 else 'them'}. Restore what is missing, or name the files "
+            "that are there."
+        )
