@@ -29,7 +29,17 @@ FLOORS = [
     {"sources", "dataset"},
     {"splitting", "shuffle"},
     {
-        *("settlement", "arrangement", "scanning", "plan", "tasks", "placing", "ordering", "spill"),
+        *(
+            "settlement",
+            "arrangement",
+            "scanning",
+            "plan",
+            "tasks",
+            "placing",
+            "ordering",
+            "spill",
+            "sizing",
+        ),
         *("engines", "cluster", "rejects", "receipts", "writing"),
         *("provenance", "sourcefiles", "description", "freshness", "preparation"),
         *("pipeline", "resumption", "shardlog"),

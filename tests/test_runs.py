@@ -31,6 +31,7 @@ from tfrec_cli.shuffle.merge import (
 )
 from tfrec_cli.shuffle.runs import Room, Run, hold_run, run_path, run_schema, spill_run
 from tfrec_cli.shuffle.segments import Segments, sorted_rows
+from tfrec_cli.sizing import Sizes
 
 
 def batch_of(keys: list[int], records: list[bytes]) -> pa.RecordBatch:
@@ -267,10 +268,10 @@ def test_memory_is_held_to_when_the_plan_is_wrong(
             source = str(tmp_path / f"{name}.parquet")
             tfrec_cli.convert(source, str(tmp_path / "a"), name="d", overwrite=True, **order)
             for mean in (10.0, 1e5):
-                monkeypatch.setattr("tfrec_cli.plan._mean_size", lambda *_, m=mean: m)
+                monkeypatch.setattr("tfrec_cli.plan.record_sizes", lambda *_, m=mean: Sizes(m))
                 taken = list[int]()
                 monkeypatch.setattr("tfrec_cli.ordering.merge_cut", watched(taken))
-                options = order | {"memory": 60_000, "jobs": 1, "overwrite": True}
+                options = order | {"memory": 60_000, "jobs": 1, "overwrite": True, "force": True}
                 tfrec_cli.convert(source, str(tmp_path / "b"), name="d", **options)
                 monkeypatch.undo()
                 assert max(taken) <= 12_000

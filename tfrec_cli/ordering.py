@@ -101,8 +101,8 @@ def _share(memory: int, parts: int, most: int) -> int:
 
 def ordered_bytes(plan: Plan) -> float:
     """The size of all records with what stands beside each in a run: its key, and where it ends."""
-    key = 8.0 if plan.sample is None else 8 + sum(map(len, plan.sample)) / max(1, len(plan.sample))
-    return plan.records * (plan.mean_size + key + 8)
+    places = 8 if plan.sample is None else 16
+    return plan.records * (plan.mean_size + plan.key_size + places)
 
 
 @dataclass(frozen=True, slots=True)

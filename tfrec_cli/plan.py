@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from tfrec_cli.arrangement import DEFAULT_SPLIT
 from tfrec_cli.dataset.naming import shard_rows
-from tfrec_cli.errors import CellError, Reject, RejectLimitError, SourceError
+from tfrec_cli.errors import Reject, RejectLimitError, SourceError
 from tfrec_cli.options import DEFAULT_SHARD_SIZE, ConvertOptions
 from tfrec_cli.scanning import Checks
-from tfrec_cli.tasks import Piece, Work, encode_batch, read_piece
-
-# Batches whose encoded size stands for all, when the number of shards follows from their size.
-SAMPLED_PIECES = 5
-SAMPLED_ROWS = 500
+from tfrec_cli.sizing import Sizes, record_sizes
+from tfrec_cli.tasks import Piece, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +42,7 @@ class Plan:
 
     pieces: all of the source. mean_size: the estimated bytes of a record, framing included (0
     where nothing depends on it). sample: sort keys in order, to divide a sort by. piece_records:
-    the records that each piece gives.
+    the records that each piece gives. key_size: the estimated bytes of a sort key.
     """
 
     splits: tuple[SplitPlan, ...]
@@ -56,6 +52,7 @@ class Plan:
     mean_size: float = 0.0
     sample: tuple[bytes, ...] | None = None
     piece_records: tuple[int, ...] = ()
+    key_size: float = 8.0
 
     @property
     def records(self) -> int:
@@ -82,12 +79,14 @@ def make_plan(work: Work, checks: Checks, options: ConvertOptions) -> Plan:
     _hold_limit(checks.rejects, options.max_errors)
     if not sum(checks.records):
         raise SourceError(_nothing_left(checks.rejects))
-    mean_size = _mean_size(work, checks.pieces, options)
+    sizes = _sizes(work, checks.pieces, options)
     rows = sum(piece.rows for piece in checks.pieces)
-    planned = partial(_shards, options, mean_size)
+    planned = partial(_shards, options)
     if checks.splits:
         splits = [
-            SplitPlan(split.name, (), planned(split.records), split.asked, split.classes)
+            SplitPlan(
+                split.name, (), planned(sizes.record, split.records), split.asked, split.classes
+            )
             for split in checks.splits
         ]
     else:
@@ -95,11 +94,13 @@ def make_plan(work: Work, checks: Checks, options: ConvertOptions) -> Plan:
         for name, members in _by_split(checks.pieces, options.split):
             total = sum(checks.records[member] for member in members)
             pieces = tuple(checks.pieces[member] for member in members)
-            splits.append(SplitPlan(name, pieces, planned(total)))
+            shards = planned(sizes.of(members, checks.records), total)
+            splits.append(SplitPlan(name, pieces, shards))
     rejected = len(checks.rejects)
     return Plan(
-        tuple(splits), rows, rejected, checks.pieces, mean_size, checks.sample, checks.records
-    )
+        tuple(splits), rows, rejected, checks.pieces, sizes.record, checks.sample, checks.records,
+        sizes.key,
+    )  # fmt: skip
 
 
 def _hold_limit(rejects: Sequence[Reject], limit: int | None) -> None:
@@ -136,25 +137,8 @@ def _shard_count(options: ConvertOptions, mean_size: float, records: int) -> int
     return max(1, min(records, round(records * mean_size / size)))
 
 
-def _mean_size(work: Work, pieces: Sequence[Piece], options: ConvertOptions) -> float:
-    """Bytes of a record, framing included, from a sample that depends on the data alone."""
-    if options.shards is not None and work.order is None and options.engine == "threads":
-        return 0.0
-    work = replace(work, splitter=None, order=None)
-    step = max(1, math.ceil(len(pieces) / SAMPLED_PIECES))
-    records = size = 0
-    for piece in pieces[::step]:
-        sampled_records, sampled_size = _sample(work, piece)
-        records += sampled_records
-        size += sampled_size
-    return size / records if records else 0.0
-
-
-def _sample(work: Work, piece: Piece) -> tuple[int, int]:
-    """Records and bytes of the start of a piece; nothing where that holds a row in error."""
-    sample = Piece(piece.partition, min(piece.rows, SAMPLED_ROWS))
-    try:
-        ends = encode_batch(work, next(read_piece(work, sample))).records.ends
-    except CellError:
-        return 0, 0
-    return len(ends), int(ends[-1]) if len(ends) else 0
+def _sizes(work: Work, pieces: Sequence[Piece], options: ConvertOptions) -> Sizes:
+    """Of the records, where anything depends on it."""
+    if options.shards is not None and work.order is None:
+        return Sizes(0.0)
+    return record_sizes(work, pieces, options.jobs)

@@ -26,6 +26,7 @@ from tfrec_cli.plan import SplitPlan
 from tfrec_cli.preparation import Run, choose_dest, paths_of, prepare
 from tfrec_cli.progress import SILENT, Reporter
 from tfrec_cli.settlement import explain_unknown_label
+from tfrec_cli.sizing import record_sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,9 @@ class _Scene:
         self.run, self.sample, self.preparing = run, sample, preparing
         order = run.work.order
         self.excerpt = sample.excerpt(order is not None and order.kind == "shuffle")
+        # Where cells name files, the sample has runs of rows from all over the source.
+        told = sample.whole or any(feature.load for feature in run.work.features)
+        self.size = 0.0 if told else _mean_size(run)
         self.plain = sum(self.plain_of(split) for split in run.plan.splits)
         self.scale = self.plain / max(1, len(self.excerpt))
         shards = sum(len(split.shards) for split in run.plan.splits)
@@ -127,11 +131,21 @@ class _Scene:
 
     def plain_of(self, split: SplitPlan) -> float:
         """Framed bytes of a split's records."""
-        return self.sample.mean(split.name) * split.records
+        mean = self.sample.mean(split.name)
+        if self.size:
+            # Splits differ as they do in the sample, which is of a few places only.
+            mean *= self.size / max(1.0, self.sample.mean())
+        return mean * split.records
 
     def measured(self, way: Compression) -> Measured:
         """What the excerpt shows of a way to compress."""
         return measure(self.excerpt, way, self.load.shard_bytes)
+
+
+def _mean_size(run: Run) -> float:
+    """The mean size of a record by the plan, which may not have needed it."""
+    plan = run.plan
+    return plan.mean_size or record_sizes(run.work, plan.pieces, run.options.jobs).record
 
 
 def _sample(run: Run) -> Sample:

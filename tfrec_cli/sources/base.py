@@ -77,6 +77,8 @@ class Partition:
     split: the split that all its rows belong to, where the source's layout says so.
     detail: whatever the source needs to read it.
     files: the file of each row, as in `Origin.files`, where a row is a file of its own.
+    sizes: for estimates, of columns that hold long texts or lists, where it is known: the bytes of
+        all texts, or eight for each value of the lists.
     """
 
     file: str
@@ -86,6 +88,7 @@ class Partition:
     detail: Any = None
     split: str | None = None
     files: tuple[str, ...] | None = None
+    sizes: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,15 +25,23 @@ from tfrec_cli.sources.files import display, unreadable
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 
 
+# Mean bytes in a row from which on the size of a column is worth knowing.
+LONG = 16
+# Bytes of a dictionary page (writers give them up at one MiB) and of what refers to it.
+MOST_DICTIONARY = 2 * 2**20
+
+
 @dataclass(frozen=True, slots=True)
 class RowGroup:
     """rows: how many. size: bytes of its columns before compression. nulls: the null count of
-    each leaf column, None where the file does not say.
+    each leaf column, None where the file does not say. long: the bytes of text, or eight for each
+    value of a list, in those leaf columns where it is known and much.
     """
 
     rows: int
     size: int
     nulls: tuple[int | None, ...]
+    long: dict[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +118,23 @@ def _row_groups(metadata: pq.FileMetaData) -> Iterator[RowGroup]:
     for at in range(metadata.num_row_groups):
         group = metadata.row_group(at)
         nulls = tuple(_null_count(group.column(leaf)) for leaf in range(group.num_columns))
-        yield RowGroup(group.num_rows, group.total_byte_size, nulls)
+        long = {leaf: size for leaf, size in _long(group) if size > LONG * group.num_rows}
+        yield RowGroup(group.num_rows, group.total_byte_size, nulls, long)
+
+
+def _long(group: pq.RowGroupMetaData) -> Iterator[tuple[int, int]]:
+    """The bytes of the texts in leaf columns, and eight for each value of lists."""
+    for leaf in range(group.num_columns):
+        chunk = group.column(leaf)
+        if chunk.physical_type != "BYTE_ARRAY":
+            if chunk.num_values != group.num_rows:
+                yield leaf, 8 * chunk.num_values
+            continue
+        # Four bytes before each text give its length. A dictionary holds a text once, and is given
+        # up when it becomes large: then nearly all texts are there as they are.
+        size = chunk.total_uncompressed_size - 4 * chunk.num_values
+        if not chunk.has_dictionary_page or size > MOST_DICTIONARY:
+            yield leaf, size
 
 
 def _null_count(chunk: pq.ColumnChunkMetaData) -> int | None:

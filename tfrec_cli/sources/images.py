@@ -175,7 +175,10 @@ class ImagesSource:
                     )
                     size = sum(detail.sizes)
                     names_of = tuple(display(path) for path in detail.paths)
-                    yield Partition(tree.root, row, len(run), size, detail, split, names_of)
+                    encoded = {"image/encoded": size}
+                    yield Partition(
+                        tree.root, row, len(run), size, detail, split, names_of, encoded
+                    )
                     row += len(run)
 
     def read(self, partition: Partition, columns: Sequence[str]) -> Iterator[SourceBatch]:

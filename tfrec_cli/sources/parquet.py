@@ -164,6 +164,7 @@ class ParquetSource:
                 sum(group.rows for group in groups),
                 sum(group.size for group in groups),
                 RowGroups(first, last, types, table.hive, threads),
+                sizes=table.sizes(first, last),
             )
 
     def read(self, partition: Partition, columns: Sequence[str]) -> Iterator[SourceBatch]:
@@ -229,6 +230,17 @@ class _Table:
         if name in self.hive:
             return self.hive[name] is None
         return column_nulls(self.footer, name) if name in self.types else True
+
+    def sizes(self, first: int, last: int) -> dict[str, int] | None:
+        """What is known of the sizes of columns in these row groups (see `Partition.sizes`)."""
+        groups = self.footer.groups[first:last]
+        known = set.intersection(*(set(group.long) for group in groups))
+        if not known:
+            return None
+        # A column of several leaves has a size of each: not those that its values will have.
+        of_leaf = {at: n for n, (at, end) in self.footer.leaves.items() if end == at + 1}
+        return {of_leaf[leaf]: sum(group.long[leaf] for group in groups)
+                for leaf in known if leaf in of_leaf} or None  # fmt: skip
 
     def runs(self, size: int) -> Iterator[tuple[int, int]]:
         """Neighbouring row groups of about `size` bytes together: first, and last excluded."""
