@@ -22,7 +22,7 @@ from tfrec_cli.errors import TfrecError
 
 # Each is a module of this room; only that of the command that runs is imported.
 _COMMANDS = (
-    *("convert", "plan", "schema", "inspect", "head", "verify", "repair", "index"),
+    *("convert", "plan", "schema", "inspect", "head", "stats", "verify", "repair", "index"),
     *("metadata", "loader", "sources"),
 )
 
@@ -72,6 +72,7 @@ def cli() -> None:
     tfrec loader dataset > load.py         the code that reads it
     tfrec inspect dataset                  features, files, where the bytes go
     tfrec head dataset                     its first records
+    tfrec stats dataset                    what its features hold, class balance, drift
     tfrec verify dataset                   every checksum, count and kind of it
     tfrec repair dataset repaired          the good records of damaged files
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,6 +35,24 @@ class Parsed(_ParamType):
             return self._parse(value)
         except UsageError as error:
             self.fail(str(error), param, ctx)
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    """Names as in a line of CSV: one with a comma stands in quotes."""
+    try:
+        names = tuple(next(csv.reader([text], strict=True), ()))
+    except csv.Error:
+        raise UsageError(
+            f"{text} is not a list of columns. Put a name with a comma in double quotes, as in "
+            "'\"size, cm\",weight'."
+        ) from None
+    if not names or not all(names) or len(set(names)) < len(names):
+        raise UsageError(f'"{text}" names a column twice, or one without a name.')
+    return names
+
+
+COLUMNS = Parsed("columns", _columns)
+"""A type for options that take names of columns, with commas between."""
 
 
 def print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfrec_cli.cli.common import debug_option
+from tfrec_cli.cli.common import COLUMNS, debug_option
 from tfrec_cli.errors import shorten
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ MISSING = "(none)"
     help="How many records.",
 )  # fmt: skip
 @click.option("--split", metavar="NAME", help="Records of this split only.")
-@click.option("--columns", metavar="NAME[,…]", help="These features only, in this order.")
+@click.option(
+    "--columns", metavar="NAME[,...]", type=COLUMNS,
+    help="These features only, in this order.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print each record as a line of JSON.")
 @click.option(
     "--base64", "as_base64", is_flag=True,
@@ -39,7 +42,7 @@ def command(
     dataset: str,
     count: int,
     split: str | None,
-    columns: str | None,
+    columns: tuple[str, ...] | None,
     as_json: bool,
     as_base64: bool,
 ) -> None:
@@ -59,9 +62,8 @@ def command(
     if as_base64 and not as_json:
         raise UsageError("--base64 goes with --json.")
     opened = open_dataset(dataset, jobs=1)
-    keys = None if columns is None else [key for key in columns.split(",") if key]
     lists = list_features(opened, count, split)
-    found = first_records(opened, count, split, keys)
+    found = first_records(opened, count, split, columns)
     if as_json:
         for record in found:
             _echo(json.dumps(json_of(record, lists, as_base64), ensure_ascii=False))

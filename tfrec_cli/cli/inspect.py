@@ -12,12 +12,12 @@ import click
 
 from tfrec_cli.cli.common import debug_option, human_size, plural
 from tfrec_cli.cli.footprints import WIDTH, footprint_lines, saving_lines
+from tfrec_cli.cli.payloads import payload_lines
 from tfrec_cli.cli.progress import TerminalReporter
-from tfrec_cli.errors import listed, shorten
+from tfrec_cli.errors import shorten
 from tfrec_cli.options import default_jobs
 
 if TYPE_CHECKING:
-    from tfrec_cli.inspection.payload import Payload
     from tfrec_cli.inspection.run import FeatureReport, Inspection, SplitFacts
 
 # Files of a split, and features, that are listed one by one.
@@ -70,8 +70,7 @@ def _lines(found: Inspection) -> Iterator[str]:
     yield _title(found)
     for split in found.splits:
         yield from _split_lines(split)
-    for one in found.payloads:
-        yield from textwrap.wrap(_payload(one, found), WIDTH, subsequent_indent="    ")
+    yield from payload_lines(found.payloads, found.records)
     if found.features:
         yield ""
         yield from _feature_lines(found)
@@ -115,17 +114,6 @@ def _split_lines(split: SplitFacts) -> Iterator[str]:
             yield "    …"
         facts = f"{plural(file.records, 'record')}, {human_size(file.bytes)}"
         yield f"    {text:<{width}}  {facts}"
-
-
-def _payload(one: Payload, found: Inspection) -> str:
-    place = f"(the first: {one.file}, record {one.record})"
-    count = "all" if one.records == found.records else f"{one.records:,}"
-    if one.kind == "tf.train.SequenceExample":
-        keys = listed([shorten(key, 40) for key in one.keys], 8)
-        lists = f"feature lists: {keys}" if keys else "without feature lists"
-        said = f"are tf.train.SequenceExample, {lists}; the features below are their context"
-        return f"  payload  {count} records {said} {place}"
-    return f"  payload  {count} records are no tf.train.Example, but {one.kind} {place}"
 
 
 def _feature_lines(found: Inspection) -> Iterator[str]:

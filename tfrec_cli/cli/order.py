@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tfrec_cli.cli.common import Parsed
-from tfrec_cli.errors import UsageError
+from tfrec_cli.cli.common import COLUMNS, Parsed
 from tfrec_cli.options import parse_size
 
 if TYPE_CHECKING:
@@ -23,22 +21,7 @@ SHOWN_CLASSES = 20
 NO_CLASS = "no value"
 
 
-def _columns(text: str) -> tuple[str, ...]:
-    """Names as in a line of CSV: one with a comma stands in quotes."""
-    try:
-        names = tuple(next(csv.reader([text], strict=True), ()))
-    except csv.Error:
-        raise UsageError(
-            f"{text} is not a list of columns. Put a name with a comma in double quotes, as in "
-            "'\"size, cm\",weight'."
-        ) from None
-    if not names or not all(names) or len(set(names)) < len(names):
-        raise UsageError(f'"{text}" names a column twice, or one without a name.')
-    return names
-
-
 _SEED = click.IntRange(0, 2**64 - 1)
-_COLUMNS = Parsed("columns", _columns)
 _OPTIONS = (
     click.option(
         "--shuffle", is_flag=True,
@@ -49,7 +32,7 @@ _OPTIONS = (
         help="With --shuffle: another number is another order. Default: 0.",
     ),
     click.option(
-        "--sort-by", metavar="COLUMN[,...]", type=_COLUMNS, default=(),
+        "--sort-by", metavar="COLUMN[,...]", type=COLUMNS, default=(),
         help="Sort the records of each split by columns, missing values last.",
     ),
     click.option(
@@ -78,7 +61,7 @@ _OPTIONS = (
         help="With fractions: another number draws other rows into each split. Default: 0.",
     ),
     click.option(
-        "--key", metavar="COLUMN[,...]", type=_COLUMNS, default=(),
+        "--key", metavar="COLUMN[,...]", type=COLUMNS, default=(),
         help="Columns that tell rows apart; shuffle and splits follow them, not file and row.",
     ),
     click.option(

@@ -9,6 +9,7 @@ from tfrec_cli.decoding import NoExampleError, message_fields, sequence_keys
 from tfrec_cli.errors import listed
 from tfrec_cli.inspection.values import describe, image_format, text_of
 from tfrec_cli.reading.chunks import read_chunks
+from tfrec_cli.reading.survey import DatasetSurvey
 from tfrec_cli.reading.targets import Target
 
 _HEAD, _FOOT = 12, 4
@@ -26,6 +27,19 @@ class Payload:
     record: int
     kind: str
     keys: tuple[str, ...] = ()
+
+
+def payloads(survey: DatasetSurvey) -> tuple[Payload, ...]:
+    """What the records of a dataset are that are no Example, or more than one."""
+    targets = {file.target.path: file.target for file in survey.files}
+    found = []
+    if survey.first_sequence is not None:
+        path, record = survey.first_sequence
+        found.append(payload(survey.sequences, targets[path], record))
+    if survey.first_invalid is not None:
+        path, record = survey.first_invalid
+        found.append(payload(survey.records - survey.examples, targets[path], record))
+    return tuple(found)
 
 
 def payload(records: int, target: Target, record: int) -> Payload:

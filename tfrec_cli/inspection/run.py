@@ -8,7 +8,7 @@ from typing import Any
 
 from tfrec_cli.estimates.advice import advise_shards
 from tfrec_cli.estimates.footprint import FRAME, FeatureBytes, Footprint, Saving
-from tfrec_cli.inspection.payload import Payload, payload
+from tfrec_cli.inspection.payload import Payload, payloads
 from tfrec_cli.inspection.sample import RecordSample, find_savings
 from tfrec_cli.progress import SILENT, Reporter
 from tfrec_cli.reading.dataset import RecordDataset, open_datasets
@@ -116,7 +116,7 @@ def _inspect(dataset: RecordDataset, reporter: Reporter) -> Inspection:
         footprint=_footprint(survey, content) if survey.features else None,
         savings=tuple(saved),
         parquet_bytes=parquet,
-        payloads=_payloads(survey),
+        payloads=payloads(survey),
         problems=tuple(str(replace(f, tensorflow="")) for f in dataset.findings),
     )
 
@@ -181,18 +181,6 @@ def _feature_bytes(tally: FeatureTally) -> FeatureBytes:
     names = tally.present * len(tally.key)
     key = tally.key.decode("utf-8", "surrogateescape")
     return FeatureBytes(key, tally.payload, names, tally.bytes - tally.payload - names)
-
-
-def _payloads(survey: DatasetSurvey) -> tuple[Payload, ...]:
-    targets = {file.target.path: file.target for file in survey.files}
-    found = []
-    if survey.first_sequence is not None:
-        path, record = survey.first_sequence
-        found.append(payload(survey.sequences, targets[path], record))
-    if survey.first_invalid is not None:
-        path, record = survey.first_invalid
-        found.append(payload(survey.records - survey.examples, targets[path], record))
-    return tuple(found)
 
 
 def document(found: Inspection) -> dict[str, Any]:

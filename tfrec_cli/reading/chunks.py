@@ -50,7 +50,7 @@ def read_chunks(target: Target, block: int = BLOCK) -> Iterator[Chunk]:
         stream = ContentStream(file, False, promised_compression(target.path))
         record = offset = 0
         for part in intact_blocks(target.path, stream, block=block):
-            yield Chunk(target, pa.py_buffer(bytes(part.data)), part.ends, record, offset)
+            yield Chunk(target, _kept(part.data), part.ends, record, offset)
             record, offset = part.record + len(part.ends), part.offset + int(part.ends[-1])
         if target.shard is not None and target.shard.records != record:
             raise record_count(target.path, record, offset, target.shard.records)
@@ -58,3 +58,10 @@ def read_chunks(target: Target, block: int = BLOCK) -> Iterator[Chunk]:
             target, pa.py_buffer(b""), np.zeros(0, np.int64), record, offset, stream.container,
             stream.size, stream.total,
         )  # fmt: skip
+
+
+def _kept(data: memoryview) -> pa.Buffer:
+    """A copy, in memory that Arrow has at hand: fresh memory takes longer than to copy."""
+    buffer = pa.allocate_buffer(len(data))
+    memoryview(buffer).cast("B")[:] = data
+    return buffer

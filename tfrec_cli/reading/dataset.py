@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,7 @@ from tfrec_cli.records.blocks import BLOCK
 
 _HEAD = 12
 _FOOT = 4
+Result = TypeVar("Result")
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
@@ -152,14 +153,29 @@ class RecordDataset:
 
         block: bytes of records decoded in one go.
         """
+        for part in self.map_parts(_same, columns, split, block):
+            yield part
+            reporter.advance(part.batch.num_rows, part.size)
+
+    def map_parts(
+        self,
+        function: Callable[[Part], Result],
+        columns: Sequence[str] | None = None,
+        split: str | None = None,
+        block: int = BLOCK,
+    ) -> Iterator[Result]:
+        """`function` of each of the `parts`, in order; it is called where they are decoded, in
+        several threads.
+        """
         self._check_whole()
         files = self.files_of(split)
         decoder = self._decoder_of(columns)
-        for part in ordered_flat_map(
-            lambda target: _with_records(target, block), decoder, files, self.jobs
-        ):
-            yield part
-            reporter.advance(part.batch.num_rows, part.size)
+        yield from ordered_flat_map(
+            lambda target: _with_records(target, block),
+            lambda chunk: function(decoder(chunk)),
+            files,
+            self.jobs,
+        )
 
     def records(self, split: str | None = None) -> Iterator[bytes]:
         """The bytes of each record, in order, whatever they are."""
@@ -231,6 +247,10 @@ class RecordDataset:
             ):
                 text = replace(finding, tensorflow="")
                 raise DamageError(f"{text} Name the files that are there to read them alone.")
+
+
+def _same(part: Part) -> Part:
+    return part
 
 
 def _with_records(target: Target, block: int) -> Iterator[Chunk]:

@@ -1,0 +1,251 @@
+"""`tfrec stats`: what NumPy says of the same values, in one pass over the records."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_head_command import picture, tfrec
+from test_inspect_command import write
+from test_kernel_examples import entry, example, field, floats, ints, texts
+
+import tfrec_cli
+from tfrec_cli.errors import UsageError
+from tfrec_cli.statistics import columns, run, statistics
+from tfrec_cli.statistics.moments import Moments, moments
+from tfrec_cli.statistics.run import document, histogram, quantiles
+from tfrec_cli.statistics.sampling import number_sample
+
+
+def take(path, **asked):
+    return statistics(tfrec_cli.open_dataset(path), **asked)
+
+
+def one(path, key="x", split=0):
+    """The statistics of one feature of a dataset."""
+    found = take(path)
+    place = [feature.key for feature in found.features].index(key)
+    return found.splits[split].features[place]
+
+
+@pytest.fixture
+def rows(tmp_path, monkeypatch):
+    """A dataset of several batches, and its columns."""
+    monkeypatch.setattr(run, "BLOCK", 1 << 14)
+    chance = np.random.default_rng(7)
+    table = pa.table(
+        {
+            "small": pa.array(chance.integers(0, 5, 5000)),
+            "large": pa.array(chance.integers(-(2**62), 2**62, 5000)),
+            "weight": pa.array(chance.normal(3, 2, 5000).astype(np.float32)),
+            "gaps": pa.array([None if n % 10 == 0 else n for n in range(5000)], pa.int64()),
+            "word": [("alpha", "beta", "a" * 70)[n % 3] for n in range(5000)],
+            "ragged": pa.array([list(range(n % 4)) for n in range(5000)]),
+        }
+    )
+    tfrec_cli.convert(table, tmp_path / "d")
+    return tmp_path / "d", table
+
+
+@given(
+    st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20), max_size=4),
+    st.lists(st.lists(st.floats(width=32, min_value=-1e6, max_value=1e6), max_size=20), max_size=4),
+)
+def test_moments_of_parts_are_those_of_the_whole(whole, fractions):
+    for parts, kind in ((whole, np.int64), (fractions, np.float32)):
+        found, values = Moments(), np.array([v for part in parts for v in part], kind)
+        for part in parts:
+            found.add(moments(np.array(part, kind)))
+        assert found.count == len(values)
+        if len(values):
+            assert (found.low, found.high) == (values.min(), values.max())
+            scale = max(1.0, np.abs(values.astype(np.float64)).max())
+            assert found.mean == pytest.approx(values.mean(dtype=np.float64), abs=1e-9 * scale)
+            assert found.deviation == pytest.approx(
+                values.std(dtype=np.float64), rel=1e-6, abs=1e-6 * scale
+            )
+
+
+def test_numbers_that_are_none_are_counted_apart():
+    found = moments(np.array([np.nan, 1, np.inf, -np.inf, 0, 3], np.float32))
+    assert (found.count, found.nan, found.infinite, found.zeros) == (3, 1, 2, 1)
+    assert (found.low, found.high, found.mean) == (0, 3, pytest.approx(4 / 3))
+    nothing = moments(np.array([np.nan], np.float32))
+    assert (nothing.count, nothing.nan, nothing.low, nothing.deviation) == (0, 1, None, None)
+
+
+def test_numbers_as_numpy_has_them(rows):
+    path, table = rows
+    for key in ("small", "large", "weight"):
+        values, found = table[key].to_numpy(), one(path, key)
+        assert found.numbers.count == 5000
+        assert (found.numbers.low, found.numbers.high) == (values.min(), values.max())
+        assert found.numbers.mean == pytest.approx(values.mean(dtype=np.float64), rel=1e-9)
+        assert found.numbers.deviation == pytest.approx(values.std(dtype=np.float64), rel=1e-6)
+        expected = np.quantile(values, run.QUANTILES, method="inverted_cdf")
+        assert list(quantiles(found).values()) == pytest.approx(expected.tolist(), rel=1e-6)
+        _, counts = histogram(found)
+        assert sum(counts) == 5000
+
+
+def test_missing_values_lists_and_lengths(rows):
+    path, _ = rows
+    gaps, ragged, word = (one(path, key) for key in ("gaps", "ragged", "word"))
+    assert (gaps.records, gaps.missing, gaps.numbers.count) == (5000, 500, 4500)
+    assert (ragged.counts.low, ragged.counts.high) == (0, 3)
+    assert ragged.counts.mean == pytest.approx(1.5)
+    assert ragged.numbers.count == 7500
+    assert (word.numbers.low, word.numbers.high) == (4, 70)
+
+
+def test_values_are_counted_until_there_are_too_many(rows, monkeypatch):
+    path, table = rows
+    expected = Counter(table["small"].to_pylist())
+    assert one(path, "small").classes == expected
+    assert one(path, "large").classes is None
+    assert one(path, "large").top(5) == []
+    monkeypatch.setattr(columns, "MOST_CLASSES", 4)
+    small = one(path, "small")
+    assert small.classes is None
+    top = dict(small.top(5))
+    assert {value: round(count) for value, count in top.items()} == expected
+
+
+def test_a_feature_that_stops_being_counted_forgets_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "BLOCK", 1 << 12)
+    values = [7] * 3000 + list(range(1000, 3000))
+    path = write(tmp_path / "a.tfrecord", [example(entry(b"x", ints(v))) for v in values])
+    found = one(path)
+    assert found.classes is None
+    assert dict(found.top(1)) == {7: 3000.0}
+    assert quantiles(found)["0.5"] == 7
+    words = write(tmp_path / "b.tfrecord", [example(entry(b"x", texts(b"%d" % v))) for v in values])
+    assert one(words).top(1)[0][0] == b"7"
+
+
+def test_samples_are_even_and_bounded():
+    sample = number_sample(1000)
+    for start in range(0, 100_000, 500):
+        sample.add(np.arange(start, start + 500), 500)
+    assert sample.seen == 100_000
+    assert not sample.is_whole
+    assert 300 < len(sample.values) <= 1000
+    assert np.mean(sample.values) == pytest.approx(50_000, rel=0.1)
+    whole = number_sample(10)
+    whole.add(np.arange(10), 10)
+    assert whole.is_whole
+    assert whole.values.tolist() == list(range(10))
+
+
+def test_a_sample_that_begins_with_counts():
+    sample = number_sample(100)
+    sample.begin(np.array([1, 2]), np.array([9000, 1000]))
+    assert sample.seen == 10_000
+    assert len(sample.values) < 200
+    assert np.mean(sample.values == 1) == pytest.approx(0.9, abs=0.1)
+
+
+def test_classes_by_split_and_their_labels(tmp_path):
+    schema = "version: 1\nfeatures:\n  c: {type: int64, labels: [cat, dog]}\n"
+    (tmp_path / "s.yaml").write_text(schema)
+    table = pa.table({"c": ["cat", "dog", "dog", "dog"] * 25})
+    tfrec_cli.convert(
+        table, tmp_path / "d", schema=str(tmp_path / "s.yaml"), split="train=0.8,test=0.2",
+        split_exact=True,
+    )  # fmt: skip
+    found = document(take(tmp_path / "d"))
+    assert [split["records"] for split in found["splits"]] == [80, 20]
+    labels = Counter()
+    for split in found["splits"]:
+        labels.update({t["label"]: t["count"] for t in split["features"][0]["top"]})
+    assert labels == {"0 cat": 25, "1 dog": 75}
+    text = tfrec("stats", tmp_path / "d").stdout
+    assert any(line.split()[:2] == ["1", "dog"] for line in text.splitlines())
+
+
+def drift(tmp_path, train, test):
+    for name, values in (("train", train), ("test", test)):
+        records = [example(*([entry(b"x", v)] if v else [])) for v in values]
+        write(tmp_path / f"d-{name}.tfrecord", records)
+    return take(str(tmp_path / "d-*.tfrecord")).drift
+
+
+@pytest.mark.parametrize("kind", [ints, floats])
+def test_splits_that_differ_are_told(tmp_path, kind):
+    chance = np.random.default_rng(3)
+    far = [kind(int(v)) for v in chance.normal(1000, 300, 2000)]
+    near = [kind(int(v)) for v in chance.normal(1200, 300, 2000)]
+    same = [kind(int(v)) for v in chance.normal(1000, 300, 2000)]
+    (found,) = drift(tmp_path, far, near)
+    assert {found.split, found.base} == {"train", "test"}
+    assert found.distance > 0.05
+    assert drift(tmp_path, far, same) == ()
+
+
+def test_classes_and_gaps_that_differ_are_told(tmp_path):
+    a, b = texts(b"a"), texts(b"b")
+    (found,) = drift(tmp_path, [a, b] * 500, [a, b, b, b] * 250)
+    assert found.kind == "value"
+    assert "50.0%" in found.text
+    assert drift(tmp_path, [a, b] * 500, [a, b] * 100) == ()
+    assert drift(tmp_path, [a, b] * 5, [a, b, b, b]) == ()
+    kinds = {found.kind for found in drift(tmp_path, [a] * 500, [a, None] * 250)}
+    assert kinds == {"missing"}
+
+
+def test_columns_and_splits_are_chosen(tmp_path):
+    table = pa.table({"n": range(40), "m": range(40)})
+    tfrec_cli.convert(table, tmp_path / "d", split="train=0.5,test=0.5", split_exact=True)
+    found = take(tmp_path / "d", columns=["m"], split="test")
+    assert [feature.key for feature in found.features] == ["m"]
+    assert [(split.name, split.records) for split in found.splits] == [("test", 20)]
+    with pytest.raises(UsageError, match="no feature"):
+        take(tmp_path / "d", columns=["k"])
+    assert tfrec("stats", tmp_path / "d", "--split", "no").returncode == 2
+
+
+def test_images_are_told_in_place_of_words(tmp_path):
+    path = write(tmp_path / "a.tfrecord", [example(entry(b"x", texts(picture("PNG"))))] * 3)
+    assert "<png 64×48, …>" in tfrec("stats", path).stdout
+
+
+def test_json_has_no_words_that_json_lacks(tmp_path):
+    odd = [floats(np.nan), floats(np.inf), floats(1.5), field(2, b""), b""]
+    path = write(tmp_path / "a.tfrecord", [example(entry(b"x", value)) for value in odd])
+    done = tfrec("stats", path, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    (split,) = json.loads(done.stdout, parse_constant=pytest.fail)["splits"]
+    (x,) = split["features"]
+    assert (x["records"], x["missing"]) == (5, 1)
+    assert (x["numbers"]["nan"], x["numbers"]["infinite"], x["numbers"]["count"]) == (1, 1, 1)
+    assert x["lists"]["zeros"] == 1
+
+
+def test_payloads_that_are_no_example_are_counted(tmp_path):
+    path = write(tmp_path / "a.tfrecord", [b"{}", b"[]"])
+    text = tfrec("stats", path).stdout
+    assert "2 records" in text
+    assert "all records are no tf.train.Example, but JSON" in text
+    sequences = write(tmp_path / "b.tfrecord", [example(entry(b"x", ints(1))) + field(2, b"")])
+    assert "SequenceExample" in tfrec("stats", sequences).stdout
+
+
+def test_empty_datasets_and_damage(tmp_path):
+    (tmp_path / "empty.tfrecord").touch()
+    assert "0 records" in tfrec("stats", tmp_path / "empty.tfrecord").stdout
+    path = write(tmp_path / "a.tfrecord", [example(entry(b"x", ints(1)))] * 9)
+    path.write_bytes(path.read_bytes()[:-1])
+    done = tfrec("stats", path)
+    assert done.returncode == 3
+    assert "record 8, byte" in done.stderr
+
+
+def test_any_number_of_jobs_finds_the_same(rows):
+    path, _ = rows
+    found = [document(statistics(tfrec_cli.open_dataset(path, jobs=n))) for n in (1, 4)]
+    assert found[0] == found[1]

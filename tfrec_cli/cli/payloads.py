@@ -1,0 +1,30 @@
+"""What records are that are no `tf.train.Example`, as `inspect` and `stats` print it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from tfrec_cli.cli.footprints import WIDTH
+from tfrec_cli.errors import listed, shorten
+
+if TYPE_CHECKING:
+    from tfrec_cli.inspection.payload import Payload
+
+
+def payload_lines(payloads: Sequence[Payload], records: int) -> Iterator[str]:
+    """A sentence for each kind of payload. records: how many there are in all."""
+    for one in payloads:
+        yield from textwrap.wrap(_sentence(one, records), WIDTH, subsequent_indent="    ")
+
+
+def _sentence(one: Payload, records: int) -> str:
+    place = f"(the first: {one.file}, record {one.record})"
+    count = "all" if one.records == records else f"{one.records:,}"
+    if one.kind == "tf.train.SequenceExample":
+        keys = listed([shorten(key, 40) for key in one.keys], 8)
+        lists = f"feature lists: {keys}" if keys else "without feature lists"
+        said = f"are tf.train.SequenceExample, {lists}; the features below are their context"
+        return f"  payload  {count} records {said} {place}"
+    return f"  payload  {count} records are no tf.train.Example, but {one.kind} {place}"

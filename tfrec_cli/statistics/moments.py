@@ -1,0 +1,73 @@
+"""Counts, extremes, mean and deviation of numbers, put together from parts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(slots=True)
+class Moments:
+    """Of some numbers. count: the finite ones, which all else but nan, infinite is about.
+
+    low, high: int for integers. squares: the sum of squared distances from the mean.
+    """
+
+    count: int = 0
+    nan: int = 0
+    infinite: int = 0
+    zeros: int = 0
+    low: Any = None
+    high: Any = None
+    mean: float = 0.0
+    squares: float = 0.0
+
+    @property
+    def deviation(self) -> float | None:
+        """The standard deviation of all of them (not of a sample); None of none."""
+        return math.sqrt(self.squares / self.count) if self.count else None
+
+    def add(self, more: Moments) -> None:
+        """Take in the moments of further numbers (Chan, Golub and LeVeque: updating formulae)."""
+        self.nan += more.nan
+        self.infinite += more.infinite
+        self.zeros += more.zeros
+        if not more.count:
+            return
+        total = self.count + more.count
+        distance = more.mean - self.mean
+        self.mean += distance * more.count / total
+        self.squares += more.squares + distance * distance * self.count * more.count / total
+        self.low = more.low if self.low is None else min(self.low, more.low)
+        self.high = more.high if self.high is None else max(self.high, more.high)
+        self.count = total
+
+
+def moments(values: npt.NDArray[Any]) -> Moments:
+    """Of int64, int32 or float32 numbers."""
+    found = Moments()
+    total = values.sum(dtype=np.float64) if len(values) else 0.0
+    if not math.isfinite(total):
+        finite = np.isfinite(values)
+        found.nan = int(np.isnan(values).sum())
+        found.infinite = len(values) - int(finite.sum()) - found.nan
+        values = values[finite]
+        total = values.sum(dtype=np.float64)
+    if not len(values):
+        return found
+    found.count = len(values)
+    found.zeros = found.count - int(np.count_nonzero(values))
+    found.low, found.high = values.min().item(), values.max().item()
+    if found.low == found.high:
+        found.mean = float(found.low)
+        return found
+    found.mean = float(total) / found.count
+    distances = values.astype(np.float64)
+    distances -= found.mean
+    # Not np.dot: it may start threads of its own, which takes longer than the sum.
+    found.squares = float(np.square(distances, out=distances).sum())
+    return found
