@@ -55,6 +55,7 @@ FLOORS = [
         "metadata",
         "export",
         "loaders",
+        "throughput",
     },
     {"cli", "__main__", "__init__"},
 ]

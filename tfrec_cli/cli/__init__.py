@@ -23,7 +23,7 @@ from tfrec_cli.errors import TfrecError
 # Each is a module of this room; only that of the command that runs is imported.
 _COMMANDS = (
     *("convert", "plan", "schema", "inspect", "head", "stats", "verify", "repair", "index"),
-    *("metadata", "loader", "sources"),
+    *("metadata", "loader", "bench", "sources"),
 )
 
 
