@@ -16,6 +16,7 @@ CONNECT, WORKER = 20.0, 120.0
 # Deaths of workers that had one task in hand, before the scheduler gives the task back: nodes that
 # are taken away at any time are no fault of the task.
 MOST_DEATHS = 10
+_SILENT = logging.CRITICAL + 1
 
 
 @contextmanager
@@ -40,8 +41,8 @@ def open_engine(
         ) from None
     from tfrec_cli.engines.dask import DaskEngine
 
-    logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
     with ExitStack() as after:
+        after.enter_context(_silence())
         if scheduler is None:
             client = _local(distributed, jobs, after)
         else:
@@ -50,11 +51,25 @@ def open_engine(
         yield DaskEngine(client, "the local cluster" if scheduler is None else scheduler)
 
 
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Let Dask log nothing: what a user must know is raised."""
+    names = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
+    levels = {name: logging.getLogger(name).level for name in names}
+    for name in names:
+        logging.getLogger(name).setLevel(_SILENT)
+    try:
+        yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+
+
 def _local(distributed: Any, jobs: int, after: ExitStack) -> Any:
     """A client of a new cluster on this machine."""
     cluster = distributed.LocalCluster(
         n_workers=jobs, threads_per_worker=1, memory_limit=0, dashboard_address=None,
-        silence_logs=logging.CRITICAL + 1,
+        silence_logs=_SILENT,
     )  # fmt: skip
     after.enter_context(cluster)
     return after.enter_context(distributed.Client(cluster, set_as_default=False))

@@ -1,0 +1,212 @@
+"""Workers, schedulers and drivers that die in the middle: nothing lost, nothing doubled."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import Cluster, cluster, kill, wait_for
+from conftest import REPOSITORY
+
+import tfrec_cli
+
+pytest.importorskip("distributed")
+
+ROWS = 40_000
+# What makes work of a few seconds, in many small tasks.
+SLOW = ["--compression", "gzip:9", "--shards", "60", "--name", "d"]
+STAGES = {"map": ["--shuffle", "--memory", "4MiB"], "shard": []}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Parquet row groups of numbers that are hard to compress."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = tmp_path_factory.mktemp("source") / "t.parquet"
+    draw = np.random.default_rng(0)
+    columns = {f"x{at}": draw.random(ROWS, np.float32) for at in range(40)}
+    pq.write_table(pa.table({"n": range(ROWS), **columns}), path, row_group_size=1000)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def right(source: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, bytes]]:
+    """What threads write."""
+    folder = tmp_path_factory.mktemp("right")
+    for name, shuffle in (("map", True), ("shard", False)):
+        tfrec_cli.convert(
+            source, folder / name, name="d", shards=60, compression="gzip:9", shuffle=shuffle
+        )
+    return {name: content(folder / name) for name in STAGES}
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Cluster]:
+    with cluster(tmp_path / "cluster", 2) as made:
+        yield made
+
+
+def content(dest: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(dest.iterdir())}
+
+
+def start(source: str, dest: Path, address: str, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tfrec_cli", "convert", source, str(dest), *SLOW]
+    return subprocess.Popen(
+        [*command, "--engine", "dask", "--scheduler", address, *options],
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def ended(run: subprocess.Popen[str]) -> tuple[int, str]:
+    """The exit code and what was said on standard error."""
+    _, said = run.communicate(timeout=300)
+    return run.returncode, said
+
+
+def staged(dest: Path, pattern: str, least: int = 1) -> Callable[[], bool]:
+    """Whether the stage of a run onto `dest` holds so many files."""
+    return lambda: len(list(dest.parent.glob(f".{dest.name}.tfrec-*/{pattern}"))) >= least
+
+
+def begun(stage: str, dest: Path) -> Callable[[], bool]:
+    """Whether workers have finished some tasks of a stage, and are at others."""
+    if stage == "map":
+        return staged(dest, "work/runs-*/run-*[0-9s]", 3)
+    return staged(dest, "data/*.gz", 3)
+
+
+def alone(dest: Path) -> bool:
+    """Whether nothing lies beside the dataset but the cluster's own files."""
+    return {path.name for path in dest.parent.iterdir()} <= {dest.name, "cluster"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_worker_that_is_killed_takes_nothing_with_it(
+    tmp_path: Path, source: str, two: Cluster, stage: str, right: dict[str, Any]
+) -> None:
+    run = start(source, tmp_path / "d", two.address, *STAGES[stage])
+    wait_for(begun(stage, tmp_path / "d"))
+    kill(two.workers[0])
+    assert ended(run) == (0, "")
+    assert content(tmp_path / "d") == right[stage]
+    assert alone(tmp_path / "d")
+
+
+@pytest.mark.slow
+def test_all_workers_may_die_when_others_come(
+    tmp_path: Path, source: str, two: Cluster, right: dict[str, Any]
+) -> None:
+    run = start(source, tmp_path / "d", two.address, *STAGES["map"])
+    wait_for(begun("map", tmp_path / "d"))
+    for worker in two.workers:
+        kill(worker)
+    two.join()
+    assert ended(run) == (0, "")
+    assert content(tmp_path / "d") == right["map"]
+
+
+@pytest.mark.slow
+def test_a_worker_that_joins_late_takes_part(
+    tmp_path: Path, source: str, right: dict[str, Any]
+) -> None:
+    with cluster(tmp_path / "cluster", 1) as one:
+        run = start(source, tmp_path / "d", one.address, "--profile")
+        wait_for(begun("shard", tmp_path / "d"))
+        one.join()
+        one.wait(2)
+        kill(one.workers[0])
+        code, said = ended(run)
+        assert code == 0, said
+    assert content(tmp_path / "d") == right["shard"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", STAGES)
+def test_work_of_a_worker_without_room_is_done_by_others(
+    tmp_path: Path, source: str, stage: str, right: dict[str, Any]
+) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    with cluster(tmp_path / "cluster", 1) as one:
+        one.join(preexec_fn=limit, environment={"PYTHONDONTWRITEBYTECODE": "1"})
+        one.wait(2)
+        run = start(source, tmp_path / "d", one.address, *STAGES[stage])
+        assert ended(run) == (0, "")
+        assert content(tmp_path / "d") == right[stage]
+        assert alone(tmp_path / "d")
+
+
+@pytest.mark.slow
+def test_no_room_anywhere_names_task_and_worker(tmp_path: Path, source: str) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    with cluster(tmp_path / "cluster", 0) as none:
+        none.join(preexec_fn=limit)
+        none.wait(1)
+        code, said = ended(start(source, tmp_path / "d", none.address))
+        assert code == 1
+        assert said.startswith("tfrec: d-train.tfrecord-00000-of-00060.gz … ")
+        assert ", on worker tcp://" in said
+        assert "larger than is allowed" in said
+        assert said.count("\n") == 1
+        assert alone(tmp_path / "d")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_leaves_nothing(
+    tmp_path: Path, source: str, two: Cluster, stage: str, number: signal.Signals
+) -> None:
+    run = start(source, tmp_path / "d", two.address, *STAGES[stage])
+    wait_for(begun(stage, tmp_path / "d"))
+    run.send_signal(number)
+    code, said = ended(run)
+    assert (code, "nothing was left" in said) == (128 + number, True)
+    assert alone(tmp_path / "d")
+    assert not (tmp_path / "d").exists()
+    # The workers are free again, and as they were.
+    assert ended(start(source, tmp_path / "d", two.address, "--limit", "100"))[0] == 0
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_killed_is_named(tmp_path: Path, source: str, two: Cluster) -> None:
+    run = start(source, tmp_path / "d", two.address)
+    wait_for(begun("shard", tmp_path / "d"))
+    assert two.scheduler is not None
+    kill(two.scheduler)
+    code, said = ended(run)
+    assert code == 1
+    assert said.startswith(f"tfrec: {two.address}: the scheduler is gone")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_killed_leaves_workers_for_the_next(
+    tmp_path: Path, source: str, two: Cluster, right: dict[str, Any]
+) -> None:
+    run = start(source, tmp_path / "d", two.address)
+    wait_for(begun("shard", tmp_path / "d"))
+    kill(run)  # type: ignore[arg-type]
+    assert not (tmp_path / "d").exists()
+    again = start(source, tmp_path / "d", two.address)
+    assert ended(again) == (0, "")
+    assert content(tmp_path / "d") == right["shard"]
+    assert alone(tmp_path / "d")
