@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +28,17 @@ STAGES = {"map": ["--shuffle", "--memory", "4MiB"], "shard": []}
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Parquet row groups of numbers that are hard to compress."""
+    """A folder of files with numbers that are hard to compress."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path = tmp_path_factory.mktemp("source") / "t.parquet"
+    folder = tmp_path_factory.mktemp("source")
     draw = np.random.default_rng(0)
-    columns = {f"x{at}": draw.random(ROWS, np.float32) for at in range(40)}
-    pq.write_table(pa.table({"n": range(ROWS), **columns}), path, row_group_size=1000)
-    return str(path)
+    for at in range(20):
+        columns = {f"x{at}": draw.random(ROWS // 20, np.float32) for at in range(40)}
+        pq.write_table(pa.table(columns), folder / f"part-{at:02d}.parquet")
+    return str(folder)
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +85,8 @@ def staged(dest: Path, pattern: str, least: int = 1) -> Callable[[], bool]:
 def begun(stage: str, dest: Path) -> Callable[[], bool]:
     """Whether workers have finished some tasks of a stage, and are at others."""
     if stage == "map":
-        return staged(dest, "work/runs-*/run-*[0-9s]", 3)
-    return staged(dest, "data/*.gz", 3)
+        return staged(dest, "work/receipts/map-*.json", 3)
+    return staged(dest, "work/receipts/shard-*.json", 3)
 
 
 def alone(dest: Path) -> bool:
@@ -187,26 +189,59 @@ def test_an_interrupted_run_leaves_nothing(
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_is_killed_is_named(tmp_path: Path, source: str, two: Cluster) -> None:
-    run = start(source, tmp_path / "d", two.address)
-    wait_for(begun("shard", tmp_path / "d"))
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_run_goes_on_when_its_scheduler_was_killed(
+    tmp_path: Path, source: str, two: Cluster, stage: str, right: dict[str, Any]
+) -> None:
+    run = start(source, tmp_path / "d", two.address, *STAGES[stage])
+    wait_for(begun(stage, tmp_path / "d"))
     assert two.scheduler is not None
     kill(two.scheduler)
     code, said = ended(run)
     assert code == 1
     assert said.startswith(f"tfrec: {two.address}: the scheduler is gone")
+    assert said.endswith("--resume.\n")
     assert said.count("\n") == 1
+    goes_on(source, tmp_path, stage, right)
 
 
 @pytest.mark.slow
-def test_a_driver_that_is_killed_leaves_workers_for_the_next(
-    tmp_path: Path, source: str, two: Cluster, right: dict[str, Any]
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_run_goes_on_when_its_driver_was_killed(
+    tmp_path: Path, source: str, two: Cluster, stage: str, right: dict[str, Any]
 ) -> None:
-    run = start(source, tmp_path / "d", two.address)
-    wait_for(begun("shard", tmp_path / "d"))
+    run = start(source, tmp_path / "d", two.address, *STAGES[stage])
+    wait_for(begun(stage, tmp_path / "d"))
     kill(run)  # type: ignore[arg-type]
     assert not (tmp_path / "d").exists()
-    again = start(source, tmp_path / "d", two.address)
-    assert ended(again) == (0, "")
-    assert content(tmp_path / "d") == right["shard"]
-    assert alone(tmp_path / "d")
+    # Some tasks of the killed run may still be at work.
+    goes_on(source, tmp_path, stage, right, two)
+
+
+def goes_on(
+    source: str, folder: Path, stage: str, right: dict[str, Any], where: Cluster | None = None
+) -> None:
+    """`--resume` on `where`, or a new cluster: what was done is not done again."""
+    before = {path: path.stat().st_ino for path in finished(folder, stage)}
+    assert len(before) >= 3
+    with cluster(folder / "cluster" / "again", 2) if where is None else nullcontext(where) as used:
+        run = start(source, folder / "d", used.address, *STAGES[stage], "--resume")
+        if stage == "map":
+            wait_for(staged(folder / "d", "work/receipts/pass-0.json"))
+            assert {path: path.stat().st_ino for path in before} == before
+        code, said = ended(run)
+    assert (code, said.partition(":")[0]) == (0, "note")
+    assert "went on with an interrupted run" in said
+    assert content(folder / "d") == right[stage]
+    if stage == "shard":
+        inodes = {path.stat().st_ino for path in (folder / "d").iterdir()}
+        assert set(before.values()) <= inodes
+    assert alone(folder / "d")
+
+
+def finished(folder: Path, stage: str) -> list[Path]:
+    """The files that finished tasks have left."""
+    pattern = "work/runs/run-*[0-9s]" if stage == "map" else "data/*.gz"
+    receipts = "map" if stage == "map" else "shard"
+    done = list(folder.glob(f".d.tfrec-*/work/receipts/{receipts}-*.json"))
+    return sorted(folder.glob(f".d.tfrec-*/{pattern}"))[: len(done)] if len(done) >= 3 else []

@@ -312,7 +312,9 @@ def test_map_tasks_travel_and_may_run_twice(tmp_path: Path) -> None:
     found = []
     for copy in (shared, pickle.loads(pickle.dumps(shared)), shared):
         pieces = pickle.loads(pickle.dumps(run.plan.pieces))
-        receipts = [make_runs(copy, Room(0), part) for p in pieces for part in cut_piece(copy, p)]
+        receipts = [
+            make_runs(copy, Room(0), (part,)) for p in pieces for part in cut_piece(copy, p)
+        ]
         assert len(receipts) > 5
         assert sum(receipt.rows for receipt in receipts) == 400
         runs = [run for receipt in receipts for run in receipt.runs]

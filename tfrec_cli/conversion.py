@@ -20,7 +20,7 @@ from tfrec_cli.dataset.staging import Stage, recover, staging
 from tfrec_cli.dataset.touch import touch
 from tfrec_cli.engines.base import Engine
 from tfrec_cli.engines.opening import open_engine
-from tfrec_cli.errors import CellError, SchemaError, UsageError, counted
+from tfrec_cli.errors import CellError, EngineError, SchemaError, UsageError, counted
 from tfrec_cli.freshness import look
 from tfrec_cli.options import ConvertOptions
 from tfrec_cli.pipeline import write_splits
@@ -204,7 +204,12 @@ def _write_staged(run: Run, stage: Stage, log: ShardLog) -> tuple[Split, ...]:
     from tfrec_cli.cluster.driver import ClusterRun, write_on_cluster
 
     cluster = ClusterRun(run.engine, run.options, run.dest, run.work, run.plan, run.reporter, log)
-    return write_on_cluster(cluster, stage)
+    try:
+        return write_on_cluster(cluster, stage)
+    except EngineError:
+        # What is done is no worse for a cluster that is gone.
+        stage.kept = True
+        raise
 
 
 def _to_stdout(run: Run) -> Manifest:

@@ -13,7 +13,7 @@ by the bytes that were really encoded.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -198,30 +198,40 @@ def _weight(shared: MapWork, batch: SourceBatch) -> float:
 
 
 @timed("order", lambda _: 0)
-def make_runs(shared: MapWork, room: Room, part: Part) -> Receipt:
-    """Encode a part, and leave it as sorted runs: one, or as many as its real size asks for; each
-    in `room`, or in a file.
+def make_runs(shared: MapWork, room: Room, parts: Iterable[Part]) -> Receipt:
+    """Encode parts that follow each other, and leave them as sorted runs: one, or as many as their
+    real size asks for; each in `room`, or in a file. parts: at least one.
 
     Raises CellError for the first row at fault, DatasetError where a run cannot be written.
     """
     runs: list[Run] = []
     prints: dict[str, Fingerprint] = {}
     held: list[Placed] = []
-    start, size = part.start, 0
-    for batch in part.batches:
+    first, rows, size = -1, 0, 0
+    for start, folder, batch in _batches(parts):
+        first = start if first < 0 else first
         # Twice a run: what the records take at most is more than what they take.
-        for placed in place_batch(shared.work, batch, (part.folder, start), 2 * shared.run):
+        for placed in place_batch(shared.work, batch, (folder, start), 2 * shared.run):
             prints.update((print.path, print) for print in placed.fingerprints)
             weight = byte_size(placed.records)
             if held and size + weight > 1.5 * shared.run:
-                runs.append(_leave(shared, room, held, f"{part.start:015d}-{len(runs)}"))
+                runs.append(_leave(shared, room, held, f"{first:015d}-{len(runs)}"))
                 size = 0
             held.append(placed)
             size += weight
             del placed
-        start += batch.data.num_rows
-    runs.append(_leave(shared, room, held, f"{part.start:015d}-{len(runs)}"))
-    return Receipt(tuple(runs), start - part.start, tuple(prints.values()))
+        rows += batch.data.num_rows
+    runs.append(_leave(shared, room, held, f"{first:015d}-{len(runs)}"))
+    return Receipt(tuple(runs), rows, tuple(prints.values()))
+
+
+def _batches(parts: Iterable[Part]) -> Iterator[tuple[int, str | None, SourceBatch]]:
+    """The batches of parts, with the number of their first row and the split of the source's."""
+    for part in parts:
+        start = part.start
+        for batch in part.batches:
+            yield start, part.folder, batch
+            start += batch.data.num_rows
 
 
 def _leave(shared: MapWork, room: Room, placed: list[Placed], name: str) -> Run:
@@ -335,7 +345,7 @@ class Ordered:
 
     def _make(self, part: Part) -> Receipt:
         try:
-            return make_runs(self._shared, self._room, part)
+            return make_runs(self._shared, self._room, (part,))
         finally:
             self._parts.release()
 

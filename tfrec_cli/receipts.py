@@ -59,10 +59,17 @@ class Receipts:
         if self.folder is None:
             return
         path = _path(self.folder, task)
-        with writing(self.folder), self._lock:
-            if not self._begun:
-                self._begin(self.folder)
+        self.begin()
+        with writing(self.folder):
             _write(path, receipt)
+
+    def begin(self) -> None:
+        """Note what the run is, for other processes that leave receipts in the folder. Raises
+        DatasetError where that cannot be written.
+        """
+        if self.folder is not None and not self._begun:
+            with writing(self.folder), self._lock:
+                self._begin(self.folder)
 
     def run(self) -> dict[str, Any] | None:
         """What the run was that left these receipts; None where there are none."""

@@ -26,10 +26,10 @@ class ShardLog:
     read for the shards that are done, whichever run did them.
     """
 
-    def __init__(self, receipts: Receipts, names: Sequence[str] = ()) -> None:
-        """names: of all shards, in the order of the plan."""
-        self._receipts = receipts
-        self._tasks = {name: shard_task(number) for number, name in enumerate(names)}
+    def __init__(self, receipts: Receipts, names: Sequence[str] = (), first: int = 0) -> None:
+        """names: of all shards, in the order of the plan, or of those from number `first` on."""
+        self.receipts = receipts
+        self._tasks = {name: shard_task(number) for number, name in enumerate(names, first)}
         self._done: dict[str, Shard] = {}
         self.loaded: dict[str, Fingerprint] = {}
 
@@ -39,7 +39,7 @@ class ShardLog:
         One counts if its file is, byte for byte, what its receipt says, and if the files that its
         cells named are unchanged. path: where the file of a shard is.
         """
-        left = [(name, self._receipts.done(task)) for name, task in self._tasks.items()]
+        left = [(name, self.receipts.done(task)) for name, task in self._tasks.items()]
         known = [(name, receipt) for name, receipt in left if receipt is not None]
         found = ordered_map(partial(_found, path), known, jobs)
         for (name, receipt), shard in zip(known, found, strict=True):
@@ -55,10 +55,14 @@ class ShardLog:
     def note(self, shard: Shard, files: Files) -> None:
         """A shard is done, its file closed and synced. files: those that its cells named."""
         files = tuple(files)
+        self.take(shard, files)
+        if shard.name in self._tasks:
+            self.receipts.leave(self._tasks[shard.name], shard_receipt(shard, files))
+
+    def take(self, shard: Shard, files: Files) -> None:
+        """As `note`, where another process has left the receipt."""
         self._done[shard.name] = shard
         self._load(files)
-        if shard.name in self._tasks:
-            self._receipts.leave(self._tasks[shard.name], shard_receipt(shard, files))
 
     def _load(self, files: Files) -> None:
         self.loaded.update((file.path, file) for file in files)

@@ -7,34 +7,27 @@ memory of workers, so that a worker that dies makes no finished task run again.
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Generator, Iterable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from pathlib import Path
 from typing import TypeVar, cast
 
-import numpy as np
 import pyarrow as pa
 
 from tfrec_cli.arrangement import Order
-from tfrec_cli.cluster.layout import cut_lots, cut_maps, lay_out
-from tfrec_cli.cluster.ordered import (
-    Mapped,
-    MapTask,
-    MergeTask,
-    OrderWork,
-    map_rows,
-    merge_runs,
-    order_tasks,
-    write_ordered,
-)
+from tfrec_cli.cluster.layout import cut_lots, lay_out
+from tfrec_cli.cluster.ledger import Ledger
+from tfrec_cli.cluster.ordered import OrderWork, order_tasks, write_ordered
 from tfrec_cli.cluster.probes import require_folder
 from tfrec_cli.cluster.rows import RowsWork, rows_tasks, write_rows
 from tfrec_cli.cluster.shared import Shared, share
-from tfrec_cli.cluster.spills import Counts, remove
+from tfrec_cli.cluster.sorting import Sorting
 from tfrec_cli.cluster.target import Target, Written
 from tfrec_cli.dataset.failures import writing
+from tfrec_cli.dataset.leftovers import RECEIPTS
 from tfrec_cli.dataset.manifest import Split
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.dataset.staging import Stage
@@ -47,6 +40,9 @@ from tfrec_cli.shardlog import ShardLog
 from tfrec_cli.spill import Disks, spill_folder
 from tfrec_cli.tasks import Work
 from tfrec_cli.writing import split_of
+
+RUNS = "runs"
+"""Where in the stage's folder for scratch files sorted runs are."""
 
 Task = TypeVar("Task")
 Receipt = TypeVar("Receipt")
@@ -70,32 +66,52 @@ def write_on_cluster(run: ClusterRun, stage: Stage) -> tuple[Split, ...]:
 
     Raises what tasks raise, EngineError where workers do not see the folders of the run.
     """
+    _clean(stage.work)
     require_folder(run.engine, stage.work, "where DEST is written")
     driver = _Driver(run, stage)
     if not driver.lots:
         return driver.splits()
     if run.work.order is None and run.work.splitter is None:
         return driver.by_rows()
-    with spill_folder(run.options, stage.work) as folder:
-        if run.options.temp_dir is not None:
+    with ExitStack() as after:
+        if run.options.temp_dir is None:
+            folder = os.fspath(stage.work / RUNS)
+            with writing(folder):
+                os.makedirs(folder, exist_ok=True)
+        else:
+            folder = after.enter_context(spill_folder(run.options, stage.work))
             require_folder(run.engine, folder, "--temp-dir")
         disks = Disks.of(run.options, run.dest, folder, stage.work)
         disks.check(ordered_bytes(run.plan), run.plan.size)
         return driver.in_order(folder)
 
 
+def _clean(work: Path) -> None:
+    """Remove what a run that was killed has left beside its receipts and runs. Its tasks that are
+    still at work somewhere see by it that they are not wanted any more.
+    """
+    kept = (RUNS, os.path.basename(RECEIPTS))
+    with writing(work):
+        for entry in list(os.scandir(work)):
+            if entry.name not in kept:
+                os.unlink(entry.path)
+
+
 class _Driver:
-    """Hands out the tasks of one run."""
+    """Hands out the tasks of one run. lots: the shards that are to be written."""
 
     def __init__(self, run: ClusterRun, stage: Stage) -> None:
         self._run, self._work = run, os.fspath(stage.work)
+        run.log.receipts.begin()
+        folder = run.log.receipts.folder
+        self._receipts = None if folder is None else os.fspath(folder)
         size = ordered_bytes(run.plan)
         self._layout = lay_out(run.plan, run.options.memory, run.engine.threads(), size)
         lots = cut_lots(run.plan, run.dest, self._layout)
         self.lots = [part for lot in lots for part in lot.missing(run.log)]
-        data = os.fspath(stage.path(""))
-        self._target = Target(data, self._work, run.dest.compression, run.dest.text)
-        self._wanted = os.path.join(self._work, "wanted")
+        data, how = os.fspath(stage.path("")), run.dest.compression
+        self._target = Target(data, self._work, self._receipts, how, run.dest.text)
+        self._wanted = os.path.join(self._work, f"wanted-{secrets.token_hex(8)}")
         with writing(self._work), open(self._wanted, "xb"):
             pass
 
@@ -105,47 +121,33 @@ class _Driver:
         shared = share(self._work, RowsWork(self._run.work, self._target))
         tasks = rows_tasks(self.lots, plan.splits, plan.records_of_pieces)
         self._run.reporter.stage("convert", plan.records)
-        self._each(write_rows, shared, tasks, self._take_shards)
+        self.each(write_rows, shared, tasks, self._take_shards)
         return self.splits()
 
     def in_order(self, folder: str) -> tuple[Split, ...]:
         """Records in another order, by sorted runs in `folder`."""
-        work, plan, reporter = self._run.work, self._run.plan, self._run.reporter
-        order = work.order or Order("source", step=2**64 // max(1, plan.rows))
-        work = replace(work, order=order)
-        segments = plan_segments(plan, self._layout.segment, plan.sample)
+        plan, reporter = self._run.plan, self._run.reporter
+        order = self._run.work.order or Order("source", step=2**64 // max(1, plan.rows))
+        # Runs elsewhere than in the stage are gone when this ends.
+        kept = self._receipts if self._run.options.temp_dir is None else None
+        layout = Ledger(kept).layout(self._layout)
+        segments = plan_segments(plan, layout.segment, plan.sample)
         record = ordered_bytes(plan) / plan.records
-        mapping = MapWork(work, segments, folder, self._layout.run, record)
+        work = replace(self._run.work, order=order)
+        mapping = MapWork(work, segments, folder, layout.run, record)
         key = pa.uint64() if segments.sample is None else pa.large_binary()
-        given = OrderWork(mapping, self._target, key)
-        shared = share(self._work, given)
+        given = OrderWork(mapping, self._target, key, kept)
+        shared, sorting = share(self._work, given), Sorting(given, layout, self.each)
         reporter.stage("split" if order.kind == "source" else order.kind, plan.records)
-        runs = _Runs(np.zeros(segments.total, np.int64), [], self._run)
-        maps = map(MapTask, cut_maps(plan.pieces, plan, self._layout))
-        self._each(map_rows, shared, maps, runs.add)
-        self._merge(shared, runs)
+        sorting.run(shared, plan, lambda records: reporter.advance(records, 0))
+        self._run.log.loaded.update(sorting.files)
         reporter.stage("convert", plan.records)
-        listed = share(self._work, tuple(runs.paths))
-        tasks = order_tasks(self.lots, segments, runs.counts, listed)
-        self._each(write_ordered, shared, tasks, self._take_shards)
+        runs = share(self._work, tuple(sorting.paths))
+        tasks = order_tasks(self.lots, segments, sorting.counts, runs)
+        self.each(write_ordered, shared, tasks, self._take_ordered)
         return self.splits()
 
-    def _merge(self, shared: Shared, runs: _Runs) -> None:
-        """Make the runs so few that shards can read them."""
-        passes = 0
-        while len(runs.paths) > self._layout.most:
-            passes, old, runs.paths = passes + 1, runs.paths, []
-            groups = -(-len(old) // self._layout.most)
-            bounds = [len(old) * number // groups for number in range(groups + 1)]
-            tasks = (
-                MergeTask(f"merged-{passes}-{begin:06d}", tuple(old[begin:end]))
-                for begin, end in pairwise(bounds)
-            )
-            self._each(merge_runs, shared, tasks, runs.paths.append)
-            for path in old:
-                remove(path)
-
-    def _each(
+    def each(
         self,
         function: Callable[[Shared, Task], Receipt],
         shared: Shared,
@@ -160,8 +162,14 @@ class _Driver:
 
     def _take_shards(self, written: Written) -> None:
         for shard in written.shards:
-            self._run.log.note(shard, written.fingerprints)
+            self._run.log.take(shard, written.fingerprints)
             self._run.reporter.advance(shard.records, shard.bytes)
+
+    def _take_ordered(self, written: Written) -> None:
+        if written.shards[0].name == self.lots[0].names[0]:
+            # Any shard may hold rows that name any file; the first receipt keeps them all.
+            self._run.log.note(written.shards[0], tuple(self._run.log.loaded.values()))
+        self._take_shards(written)
 
     def splits(self) -> tuple[Split, ...]:
         """What all shards hold, once they are done."""
@@ -170,19 +178,3 @@ class _Driver:
     def _split(self, plan: SplitPlan) -> Split:
         found = map(self._run.log.done, self._run.dest.shards(plan.name, len(plan.shards)))
         return split_of(plan, (shard for shard in found if shard is not None))
-
-
-@dataclass(slots=True)
-class _Runs:
-    """The sorted runs so far, earlier records in earlier runs. counts: records of each segment."""
-
-    counts: Counts
-    paths: list[str]
-    run: ClusterRun
-
-    def add(self, mapped: Mapped) -> None:
-        """Take what a map task left."""
-        self.counts += mapped.counts
-        self.paths += mapped.paths
-        self.run.log.loaded.update((print.path, print) for print in mapped.fingerprints)
-        self.run.reporter.advance(int(mapped.counts.sum()), 0)

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 from tfrec_cli.cluster.target import Lot
 from tfrec_cli.dataset.naming import Dest
+from tfrec_cli.ordering import spilling
 from tfrec_cli.plan import Plan
 from tfrec_cli.shuffle.merge import MOST_ENTRIES
 from tfrec_cli.tasks import Piece
@@ -38,14 +40,14 @@ def lay_out(plan: Plan, memory: int, threads: tuple[int, int], size: float) -> L
     """How to handle `size` bytes of records. threads: of all workers together, and of one process,
     which has `memory` bytes.
 
-    A thread holds up to four times the run it is making, and five times the segment it merges.
+    Memory is shared among threads as in `tfrec_cli.ordering`.
     """
     everyone, each = threads
     spread = max(LEAST_PER_TASK, int(size / (TASKS_EACH * everyone)))
-    run = max(1, min(MOST_PER_TASK, spread, memory // (4 * each)))
-    largest = max(1, min(MOST_PER_TASK, memory // (5 * each)))
+    budget = spilling(memory, each)
+    run = min(spread, budget.run)
     shards = sum(len(split.shards) for split in plan.splits)
-    needed = size / largest
+    needed = size / budget.segment
     reads = MOST_ENTRIES / max(1.0, size / run)
     segments = max(needed, min(SEGMENTS_EACH * shards, reads), 1.0)
     most = max(2, int(MOST_ENTRIES / segments))
@@ -54,31 +56,32 @@ def lay_out(plan: Plan, memory: int, threads: tuple[int, int], size: float) -> L
 
 def cut_lots(plan: Plan, dest: Dest, layout: Layout) -> Iterator[Lot]:
     """The shards of all splits in lots of about `layout.lot` bytes, or of one shard."""
-    size = _record_size(plan)
+    most, before = layout.lot / max(1.0, _record_size(plan)), 0
     for number, split in enumerate(plan.splits):
         names = dest.shards(split.name, len(split.shards))
-        first, skip, held = 0, 0, 0
-        for last, records in enumerate(split.shards):
-            if last > first and (held + records) * size > layout.lot:
-                yield Lot(number, names[first:last], split.shards[first:last], skip)
-                first, skip, held = last, skip + held, 0
-            held += records
-        yield Lot(number, names[first:], split.shards[first:], skip)
+        skips = [0, *accumulate(split.shards)]
+        for first, last in pairwise(_bounds(split.shards, most)):
+            counts = split.shards[first:last]
+            yield Lot(number, before + first, names[first:last], counts, skips[first])
+        before += len(split.shards)
+
+
+def _bounds(counts: Sequence[int], most: float) -> list[int]:
+    """Places that cut `counts` into parts whose sum is up to `most`, or that are one of them."""
+    bounds, held = [0], 0
+    for place, count in enumerate(counts):
+        if place > bounds[-1] and held + count > most:
+            bounds.append(place)
+            held = 0
+        held += count
+    return [*bounds, len(counts)]
 
 
 def cut_maps(pieces: Sequence[Piece], plan: Plan, layout: Layout) -> Iterator[tuple[Piece, ...]]:
     """All pieces in order, in groups whose records are about one run."""
-    size = _record_size(plan)
-    group: list[Piece] = []
-    held = 0
-    for piece in pieces:
-        if group and (held + piece.rows) * size > layout.run:
-            yield tuple(group)
-            group, held = [], 0
-        group.append(piece)
-        held += piece.rows
-    if group:
-        yield tuple(group)
+    most = layout.run / max(1.0, _record_size(plan))
+    for first, last in pairwise(_bounds([piece.rows for piece in pieces], most)):
+        yield tuple(pieces[first:last])
 
 
 def _record_size(plan: Plan) -> float:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from tfrec_cli.cluster.ledger import Ledger
 from tfrec_cli.cluster.shared import Shared
 from tfrec_cli.cluster.spills import Counts, leave_index, opened, segment_counts
 from tfrec_cli.cluster.target import Lot, Target, Written, lot_writer
 from tfrec_cli.engines.calls import check_wanted
-from tfrec_cli.ordering import MapWork, cut_piece, make_runs, merge_records
+from tfrec_cli.ordering import MapWork, Part, cut_piece, make_runs, merge_records
 from tfrec_cli.shuffle.cuts import cuts
 from tfrec_cli.shuffle.merge import segment_rows
 from tfrec_cli.shuffle.runs import Room, SegmentRows, run_path, write_run
@@ -24,11 +25,19 @@ from tfrec_cli.tasks import Piece
 
 @dataclass(frozen=True, slots=True)
 class OrderWork:
-    """What the tasks share. key: the type of the keys."""
+    """What the tasks share. key: the type of the keys. receipts: the folder for those of tasks that
+    leave runs, None where none are kept.
+    """
 
     mapping: MapWork
     target: Target
     key: pa.DataType
+    receipts: str | None = None
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where tasks note the runs that they have made."""
+        return Ledger(self.receipts, self.target.sync)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +45,11 @@ class MapTask:
     """Consecutive pieces, whose records make about one run."""
 
     pieces: tuple[Piece, ...]
+
+    @property
+    def name(self) -> str:
+        """Of its receipt."""
+        return f"map-{self.pieces[0].start:015d}"
 
     def __str__(self) -> str:
         first, last = self.pieces[0], self.pieces[-1]
@@ -45,8 +59,11 @@ class MapTask:
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """What a map task leaves: runs, by their paths, and the records of each segment in them."""
+    """What the map task `name` leaves: runs, by their paths, and the records of each segment in
+    them; the files that cells named.
+    """
 
+    name: str
     paths: tuple[str, ...]
     counts: Counts
     fingerprints: tuple[Fingerprint, ...] = ()
@@ -85,23 +102,26 @@ def map_rows(shared: Shared, task: MapTask) -> Mapped:
     Raises CellError for the first row at fault, DatasetError where a run cannot be written.
     """
     given: OrderWork = shared.load()
+    receipt = make_runs(given.mapping, Room(0), _parts(given.mapping, task.pieces))
     counts: Counts = np.zeros(given.mapping.segments.total, np.int64)
-    paths, prints = [], dict[str, Fingerprint]()
-    for piece in task.pieces:
-        for part in cut_piece(given.mapping, piece):
+    for run in receipt.runs:
+        leave_index(run)
+        counts += segment_counts(run)
+    paths = tuple(run.path for run in receipt.runs)
+    given.ledger.leave(task.name, paths, receipt.fingerprints)
+    return Mapped(task.name, paths, counts, receipt.fingerprints)
+
+
+def _parts(shared: MapWork, pieces: Iterable[Piece]) -> Iterator[Part]:
+    for piece in pieces:
+        for part in cut_piece(shared, piece):
             check_wanted()
-            receipt = make_runs(given.mapping, Room(0), part)
-            for run in receipt.runs:
-                leave_index(run)
-                paths.append(run.path)
-                counts += segment_counts(run)
-            prints.update((print.path, print) for print in receipt.fingerprints)
-    return Mapped(tuple(paths), counts, tuple(prints.values()))
+            yield part
 
 
 @timed("order", lambda _: 0)
-def merge_runs(shared: Shared, task: MergeTask) -> str:
-    """Merge sorted runs into one, and return its path."""
+def merge_runs(shared: Shared, task: MergeTask) -> tuple[str, str]:
+    """Merge sorted runs into one; return the task's name and the path of the run."""
     given: OrderWork = shared.load()
     total = given.mapping.segments.total
     runs = opened(task.paths, range(total), given.key)
@@ -113,7 +133,8 @@ def merge_runs(shared: Shared, task: MergeTask) -> str:
             yield segment_rows(runs, segment, given.mapping.run)
 
     leave_index(write_run(path, merged(), given.key))
-    return path
+    given.ledger.leave(task.name, [path])
+    return task.name, path
 
 
 def order_tasks(
@@ -127,7 +148,7 @@ def order_tasks(
             continue
         ends = np.cumsum(counts[own.start : own.stop])
         first = int(np.searchsorted(ends, lot.skip, side="right"))
-        last = int(np.searchsorted(ends, lot.skip + lot.records, side="left"))
+        last = int(np.searchsorted(ends[:-1], lot.skip + lot.records, side="left"))
         before = int(ends[first - 1]) if first else 0
         inside = range(own.start + first, own.start + last + 1)
         yield OrderTask(lot, inside, lot.skip - before, runs)
@@ -151,4 +172,4 @@ def write_ordered(shared: Shared, task: OrderTask) -> Written:
             skip, left = skip - first, left - (last - first)
             writer.add(records, first, last)
         split = writer.finish()
-    return Written(task.lot.split, split.shards)
+    return Written(split.shards)

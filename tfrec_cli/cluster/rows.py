@@ -61,10 +61,10 @@ def write_rows(shared: Shared, task: RowsTask) -> Written:
     with lot_writer(given.target, task.lot) as writer:
         for batch, first, last in _encoded(given.work, task):
             check_wanted()
-            writer.add(batch.records, first, last)
+            writer.add(batch.records, first, last, batch.fingerprints)
             prints.update((print.path, print) for print in batch.fingerprints)
         split = writer.finish()
-    return Written(task.lot.split, split.shards, tuple(prints.values()))
+    return Written(split.shards, tuple(prints.values()))
 
 
 def _encoded(work: Work, task: RowsTask) -> Iterator[tuple[EncodedBatch, int, int]]:

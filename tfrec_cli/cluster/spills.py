@@ -26,7 +26,7 @@ _WIDTH = 8
 def leave_index(run: Run) -> None:
     """Write the index of a run that lies in a file. Raises DatasetError where that fails."""
     assert run.offsets is not None
-    path = _index(run.path)
+    path = index_path(run.path)
     draft = f"{path}.{uuid.uuid4().hex}"
     with writing(path):
         np.concatenate([run.ends, run.offsets]).tofile(draft)
@@ -38,31 +38,42 @@ def segment_counts(run: Run) -> Counts:
     return np.diff(run.ends, prepend=0)
 
 
+def counted(paths: Sequence[str], segments: int) -> Counts:
+    """The records of several runs in each segment, by their indexes. Raises DatasetError."""
+    counts = np.zeros(segments, np.int64)
+    for path in paths:
+        counts += segment_counts(_opened(path, range(segments), pa.null()))
+    return counts
+
+
 def opened(paths: Sequence[str], segments: range, key: pa.DataType) -> list[Run]:
     """Those of the runs at `paths` that have records in `segments`, with these segments alone.
 
     key: the type of their keys. Raises DatasetError where an index cannot be read.
     """
+    if not segments:
+        return []
     runs = (_opened(path, segments, key) for path in paths)
     return [run for run in runs if run.rows]
 
 
 def remove(path: str) -> None:
     """Remove a run and its index, where they are there."""
-    for file in (path, _index(path)):
+    for file in (path, index_path(path)):
         try:
             os.unlink(file)
         except OSError:
             continue
 
 
-def _index(path: str) -> str:
+def index_path(path: str) -> str:
+    """Where the index of a run lies."""
     return f"{path}.index"
 
 
 def _opened(path: str, segments: range, key: pa.DataType) -> Run:
     try:
-        with open(_index(path), "rb", buffering=0) as file:
+        with open(index_path(path), "rb", buffering=0) as file:
             total = (os.fstat(file.fileno()).st_size // _WIDTH - 1) // 2
             begin = max(0, segments.start - 1)
             ends = _numbers(file.fileno(), begin, segments.stop)

@@ -17,6 +17,7 @@ from tfrec_cli.dataset.manifest import Shard
 from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.options import Compression
 from tfrec_cli.plan import SplitPlan
+from tfrec_cli.receipts import Receipts
 from tfrec_cli.shardlog import ShardLog
 from tfrec_cli.sources.base import Fingerprint
 from tfrec_cli.writing import SplitWriter
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
 class Target:
     """Where shards are written. data: their folder; work: one on the same file system for drafts.
 
-    shown: DEST, for messages. sync: have each on the disk before its receipt.
+    receipts: the folder for those of finished tasks, None where none are kept. shown: DEST, for
+    messages. sync: have each on the disk before its receipt.
     """
 
     data: str
     work: str
+    receipts: str | None
     compression: Compression
     shown: str
     sync: bool = True
@@ -43,11 +46,12 @@ class Target:
 class Lot:
     """Consecutive shards of one split, which one task writes.
 
-    split: its number. names: of the shards. counts: their records. skip: records of the split
-    before them.
+    split: its number. first: the number of the first shard among those of all splits. names: of the
+    shards. counts: their records. skip: records of the split before them.
     """
 
     split: int
+    first: int
     names: tuple[str, ...]
     counts: tuple[int, ...]
     skip: int
@@ -65,7 +69,8 @@ class Lot:
             last = first + len(list(group))
             if not is_done:
                 skip = self.skip + sum(self.counts[:first])
-                yield Lot(self.split, self.names[first:last], self.counts[first:last], skip)
+                names, counts = self.names[first:last], self.counts[first:last]
+                yield Lot(self.split, self.first + first, names, counts, skip)
             first = last
 
     def __str__(self) -> str:
@@ -75,11 +80,8 @@ class Lot:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a task that writes shards leaves: them, their split's number, and the files that cells
-    named.
-    """
+    """What a task that writes shards leaves: them, and the files that cells named."""
 
-    split: int
     shards: tuple[Shard, ...]
     fingerprints: tuple[Fingerprint, ...] = ()
 
@@ -116,5 +118,7 @@ class DraftShard:
 
 
 def lot_writer(target: Target, lot: Lot) -> SplitWriter:
-    """Writes the records of a lot, in order, into its shards."""
-    return SplitWriter(SplitPlan("", (), lot.counts), lot.names, partial(DraftShard, target))
+    """Writes the records of a lot, in order, into its shards; leaves a receipt of each."""
+    receipts = Receipts(None if target.receipts is None else Path(target.receipts))
+    log = ShardLog(receipts, lot.names, lot.first)
+    return SplitWriter(SplitPlan("", (), lot.counts), lot.names, partial(DraftShard, target), log)

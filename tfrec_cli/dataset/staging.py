@@ -54,7 +54,8 @@ _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 class Stage:
     """The staging folder of one run. Files are written to `path(name)`, then `commit` is called.
 
-    work: a folder for scratch files; nothing of it reaches the dataset. receipts: where those of
+    kept: whether a run that fails can be resumed like one that was killed. work: a folder for
+    scratch files; nothing of it reaches the dataset. receipts: where those of
     finished tasks are left, by which a run that was killed can be resumed.
     """
 
@@ -66,7 +67,7 @@ class Stage:
         self._found, self._sync = found, sync
         self._was = identity(dest.path)
         self._files: dict[str, SideFile] = {}
-        self.committed = False
+        self.committed = self.kept = False
 
     def path(self, name: str) -> Path:
         """Where to write the data file that is to be called `name`."""
@@ -209,7 +210,8 @@ def staging(
         try:
             yield stage
         finally:
-            if stage.committed or read_ready(folder) is None:
+            resumable = stage.kept and not stage.committed and is_resumable(folder)
+            if stage.committed or (read_ready(folder) is None and not resumable):
                 discard(folder)
         if stage.committed:
             made.clear()

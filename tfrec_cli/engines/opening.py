@@ -54,7 +54,11 @@ def open_engine(
 @contextmanager
 def _silence() -> Iterator[None]:
     """Let Dask log nothing: what a user must know is raised."""
-    names = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
+    names = [
+        name
+        for name in logging.root.manager.loggerDict
+        if name.startswith(("distributed", "tornado"))
+    ]
     levels = {name: logging.getLogger(name).level for name in names}
     for name in names:
         logging.getLogger(name).setLevel(_SILENT)

@@ -72,7 +72,7 @@ class Workers:
         elif now - self._lively > PATIENCE:
             raise EngineError(
                 f"{self.where}: no worker is left since {PATIENCE:.0f} s. Start some, then "
-                "run again."
+                "go on with --resume."
             )
         return self._threads
 
@@ -80,7 +80,7 @@ class Workers:
         """The error of a scheduler that does not answer any more."""
         return EngineError(
             f"{self.where}: the scheduler is gone, or has dropped the tasks of this run. Start it "
-            "again, then run again."
+            "again, then go on with --resume."
         )
 
     def _asked(self, ask: Callable[[], Any]) -> Any:
