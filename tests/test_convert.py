@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -495,3 +496,29 @@ def test_a_list_in_error_is_shown(tmp_path: Path) -> None:
 def test_rejects_do_not_go_into_a_source_folder(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="source folder"):
         rejecting(tmp_path, tmp_path / "in" / "new.jsonl")
+
+
+@pytest.mark.parametrize("dest", ["out", "out.tfrecord"])
+@pytest.mark.parametrize("options", [{}, {"shuffle": True, "memory": "1kB"}], ids=str)
+def test_without_fsync_nothing_waits_for_the_disk_and_the_bytes_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dest: str, options: dict[str, Any]
+) -> None:
+    sources, calls, real = many(tmp_path, 100), [], os.fsync
+
+    def counted(file: int) -> None:
+        calls.append(file)
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", counted)
+    for name, fsync in (("a", True), ("b", False)):
+        (tmp_path / name).mkdir()
+        tfrec_cli.convert(sources, tmp_path / name / dest, fsync=fsync, **options)
+        assert bool(calls) == fsync
+        calls.clear()
+    first, second = (sorted((tmp_path / name).rglob("*.tfrec*")) for name in "ab")
+    assert [p.read_bytes() for p in first if p.is_file()] == [
+        p.read_bytes() for p in second if p.is_file()
+    ]
+    # Up to date, a dataset is touched; that is no reason to wait either.
+    tfrec_cli.convert(sources, tmp_path / "b" / dest, fsync=False, **options)
+    assert not calls

@@ -367,13 +367,13 @@ def test_shards_follow_the_guide(shards: int, size: float, records: int, words: 
 def test_an_occupied_dest_is_no_error_but_told(examples: Path) -> None:
     tfrec("convert", "penguins.csv", "dest", cwd=examples)
     before = tree(examples)
-    done = tfrec("plan", "penguins.csv", "dest", cwd=examples)
+    other = ["plan", "penguins.csv", "dest", "--limit", "7"]
+    done = tfrec(*other, cwd=examples)
     assert done.returncode == 0
     assert b"note: convert would stop now: dest holds a finished dataset" in done.stderr
-    assert (
-        b"would stop"
-        not in tfrec("plan", "penguins.csv", "dest", "--overwrite", cwd=examples).stderr
-    )
+    assert b"--limit was not given, now it is 7" in done.stderr
+    assert b"would stop" not in tfrec(*other, "--overwrite", cwd=examples).stderr
+    assert b"would stop" not in tfrec("plan", "penguins.csv", "dest", cwd=examples).stderr
     assert tree(examples) == before
 
 

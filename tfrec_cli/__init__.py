@@ -60,6 +60,7 @@ def convert(
     overwrite: bool = False,
     resume: bool = False,
     force: bool = False,
+    fsync: bool = True,
     temp_dir: str | os.PathLike[str] | None = None,
     shuffle: bool = False,
     seed: int | None = None,
@@ -96,6 +97,8 @@ def convert(
     force: even one that is up to date (its manifest is returned otherwise, and nothing written).
     index: `dali`, `tfindex` or both, as in `dali,tfindex`: index files for random access.
     metadata: of `tfds`, `tfmd`, `label-map`: files that other programs know the dataset by.
+    fsync: have what is written on the disk itself before it is put at dest, so that it survives a
+    power cut.
     verify: read all that was written before it is put at dest; DamageError where it is not right.
     reporter: receives progress and notices (see `tfrec_cli.progress.Reporter`).
     The other arguments are those of the command (`tfrec convert --help`).
@@ -135,6 +138,7 @@ def convert(
         overwrite=overwrite,
         resume=resume,
         force=force,
+        fsync=fsync,
         temp_dir=None if temp_dir is None else _path(temp_dir),
         shuffle=shuffle,
         seed=seed,

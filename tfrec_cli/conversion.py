@@ -76,7 +76,9 @@ def convert(
         opened = open_given(options)
         looked = look(dest, found, opened, checked(options, dest))
         if not looked.reason:
-            return _touched(dest, found, looked.manifest, began, check)
+            _check_there(dest, found, check)
+            touch(dest, found, looked.manifest, began - CLOCK, options.fsync)
+            return Outcome(looked.manifest, is_new=False)
         check_dest(dest, options.overwrite, paths_of(options), looked.reason)
     with open_engine(options.engine, options.scheduler, options.jobs) as engine:
         if engine.remote:
@@ -141,7 +143,7 @@ def _open_dest(
         if sys.stdout.isatty():
             raise UsageError("DEST is - but standard output is a terminal. Pipe it somewhere.")
         return dest, None, None
-    stage = recover(dest, keep=not options.overwrite)
+    stage = recover(dest, options.fsync, keep=not options.overwrite)
     interrupted = None if stage is None else read_interrupted(stage)
     if interrupted is not None and not options.resume:
         refuse_plain(dest.text, interrupted)
@@ -152,17 +154,13 @@ def _open_dest(
     return dest, interrupted, None
 
 
-def _touched(
-    dest: Dest, found: Manifest, now: Manifest, began: int, check: Check | None
-) -> Outcome:
-    """Have a dataset that is up to date count as made when this run began."""
+def _check_there(dest: Dest, found: Manifest, check: Check | None) -> None:
+    """Have the dataset that is there looked at, as one that is to be committed."""
     if check is not None:
         data = dest.path if dest.kind == "folder" else dest.path.parent
         with writing(dest.text):
             text = (dest.home / SCHEMA).read_text("utf-8")
         check(lambda name: data / name, found, text)
-    touch(dest, found, now, began - CLOCK)
-    return Outcome(now, is_new=False)
 
 
 def _to_dataset(run: Run, check: Check | None) -> Manifest:
@@ -170,7 +168,8 @@ def _to_dataset(run: Run, check: Check | None) -> Manifest:
     sources = [print.path for print in run.settled.survey.fingerprints]
     paths = [*paths_of(run.options), *sources]
     resume = None if run.resumes is None else run.resumes.stage
-    with staging(run.dest, run.overwrite, paths, resume=resume) as stage:
+    sync = run.options.fsync
+    with staging(run.dest, run.overwrite, paths, sync=sync, resume=resume) as stage:
         tell(run)
         log = _shard_log(run, stage)
         splits = _write_staged(run, stage, log)

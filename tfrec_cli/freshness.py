@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from tfrec_cli.checksums import file_crc32c
@@ -65,7 +64,11 @@ def look(dest: Dest, found: Manifest, opened: Opened, options: ConvertOptions) -
     if isinstance(files, str):
         return Freshness(files, found)
     made = os.stat(dest.home / MANIFEST).st_mtime_ns
-    sources = list(ordered_map(partial(_as_it_was, made), files, options.jobs))
+    looks = [_look(pair, made) for pair in files]
+    unsure = [pair for pair, sure in zip(files, looks, strict=True) if sure is None]
+    read = iter(list(ordered_map(_has_content, unsure, options.jobs)))
+    sources = [next(read) if sure is None else pair[0] if sure else None
+               for pair, sure in zip(files, looks, strict=True)]  # fmt: skip
     changed = [old.path for (old, _), new in zip(files, sources, strict=True) if new is None]
     reason = f"{shorten(changed[0])} has changed since" if changed else ""
     return Freshness(reason, replace(found, sources=tuple(s for s in sources if s is not None)))
@@ -159,15 +162,25 @@ def _other(before: Sequence[str], now: Sequence[str]) -> str:
     return "its files were read in another order"
 
 
-def _as_it_was(made: int, pair: Pair) -> SourceFile | None:
-    """The file with the time that it has now; None where it is another. made: of the manifest."""
+def _look(pair: Pair, made: int) -> bool | None:
+    """Whether the file is as it was; None where its content must tell. made: of the manifest."""
     file, path = pair
     try:
         now = os.stat(path)
-        if now.st_size != file.size:
-            return None
-        if now.st_mtime_ns == file.mtime_ns and max(now.st_mtime_ns, now.st_ctime_ns) < made:
-            return file
+    except OSError:
+        return False
+    if now.st_size != file.size:
+        return False
+    same = now.st_mtime_ns == file.mtime_ns and max(now.st_mtime_ns, now.st_ctime_ns) < made
+    return True if same else None
+
+
+def _has_content(pair: Pair) -> SourceFile | None:
+    """The file with the time that it has now; None where its content is another."""
+    file, path = pair
+    try:
+        # The time first: a content that comes later has a later one.
+        now = os.stat(path)
         same = file.crc32c is not None and file_crc32c(path) == file.crc32c
     except OSError:
         return None

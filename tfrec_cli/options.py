@@ -168,6 +168,7 @@ class ConvertOptions:
     overwrite: bool = False
     resume: bool = False
     force: bool = False
+    fsync: bool = True
     temp_dir: str | None = None
     shuffle: bool = False
     seed: int | None = None
@@ -192,7 +193,7 @@ class ConvertOptions:
             raise UsageError("--temp-dir is empty. Name a folder, or leave it out.")
         for name in ("split_by", "stratify", "split_column"):
             _refuse_type(name, getattr(self, name), str, "a column's name")
-        for name in ("overwrite", "resume", "force", "shuffle", "split_exact"):
+        for name in ("overwrite", "resume", "force", "fsync", "shuffle", "split_exact"):
             _refuse_type(name, getattr(self, name), bool, "True or False")
         _refuse_type("source_options", self.source_options, Mapping, "a mapping")
         if self.on_error not in ("fail", "skip"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 
 from tfrec_cli.checksums import file_crc32c
 from tfrec_cli.dataset.manifest import Role, SourceFile
@@ -43,10 +42,11 @@ def all_files(
             raise SourceError(f"{before.path}: changed while it was being read. Run again.")
     found = list(known.values())
     most = math.inf if options.limit is None else MOST_SUMMED
-    sums = ordered_map(partial(_summed, most), [print for print, _ in found], options.jobs)
+    lacking = [p.path for p, _ in found if p.crc32c is None and p.size <= most]
+    sums = dict(zip(lacking, ordered_map(_crc, lacking, options.jobs), strict=True))
     return tuple(
-        _entry(replace(print, crc32c=crc), role)
-        for (print, role), crc in zip(found, sums, strict=True)
+        _entry(replace(print, crc32c=sums.get(print.path, print.crc32c)), role)
+        for print, role in found
     )
 
 
@@ -72,13 +72,6 @@ def _entry(print: Fingerprint, role: Role) -> SourceFile:
     # The copy of a stream has no time of its own, so that its content must tell it.
     crc = _crc(print.path) if print.crc32c is None else print.crc32c
     return SourceFile(shown, print.size, 0, crc, role)
-
-
-def _summed(most: float, print: Fingerprint) -> int | None:
-    """The CRC32C of a file; None for one that was not read and has more than `most` bytes."""
-    if print.crc32c is not None or print.size > most:
-        return print.crc32c
-    return _crc(print.path)
 
 
 def _crc(path: str) -> int:

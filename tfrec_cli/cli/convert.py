@@ -97,6 +97,10 @@ SHOWN_FEATURES = 20
     "--force", is_flag=True, help="With --overwrite: write again what is up to date, too."
 )
 @click.option(
+    "--fsync/--no-fsync", default=True,
+    help="Whether DEST must survive a power cut. --no-fsync does not wait for the disk.",
+)  # fmt: skip
+@click.option(
     "--temp-dir", metavar="DIR", type=click.Path(),
     help="Where streams, and records to be ordered, are kept meanwhile. Default: the system's, and "
     "beside DEST.",

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 SHOWN_SHARDS = 4
 
 _OWN = {"paths", "as_json", "quiet", "debug"}
-_ONLY_FOR_WRITING = {"rejects", "verify", "profile", "profile_trace", "profile_tensorboard"}
+_ONLY_FOR_WRITING = {
+    "rejects", "verify", "profile", "profile_trace", "profile_tensorboard",
+    "resume", "force", "fsync",
+}  # fmt: skip
 _FIELDS = {field.name for field in fields(ConvertOptions)} - _ONLY_FOR_WRITING
 
 

@@ -110,7 +110,8 @@ class _Driver:
         lots = cut_lots(run.plan, run.dest, self._layout)
         self.lots = [part for lot in lots for part in lot.missing(run.log)]
         data, how = os.fspath(stage.path("")), run.dest.compression
-        self._target = Target(data, self._work, self._receipts, how, run.dest.text)
+        sync, shown = run.options.fsync, run.dest.text
+        self._target = Target(data, self._work, self._receipts, how, shown, sync)
         self._wanted = os.path.join(self._work, f"wanted-{secrets.token_hex(8)}")
         with writing(self._work), open(self._wanted, "xb"):
             pass

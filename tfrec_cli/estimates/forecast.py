@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 
 from tfrec_cli.dataset.naming import Dest
-from tfrec_cli.dataset.occupant import check_dest
+from tfrec_cli.dataset.occupant import check_dest, finished
 from tfrec_cli.errors import CellError, DatasetError
 from tfrec_cli.estimates.advice import advise_shards
 from tfrec_cli.estimates.comparison import (
@@ -21,11 +21,12 @@ from tfrec_cli.estimates.comparison import (
 )
 from tfrec_cli.estimates.footprint import Footprint, Saving, footprint, savings
 from tfrec_cli.estimates.sample import Sample, take_sample
+from tfrec_cli.freshness import look
 from tfrec_cli.options import Compression, ConvertOptions
 from tfrec_cli.plan import SplitPlan
 from tfrec_cli.preparation import Run, choose_dest, paths_of, prepare
 from tfrec_cli.progress import SILENT, Reporter
-from tfrec_cli.settlement import explain_unknown_label
+from tfrec_cli.settlement import explain_unknown_label, open_given
 from tfrec_cli.sizing import record_sizes
 
 
@@ -218,7 +219,11 @@ def _problem(dest: Dest, run: Run) -> str | None:
         return None
     sources = [*paths_of(run.options), *(print.path for print in run.settled.survey.fingerprints)]
     try:
-        check_dest(dest, run.options.overwrite, sources)
+        found = None if "-" in run.options.sources else finished(dest)
+        reason = look(dest, found, open_given(run.options), run.options).reason if found else ""
+        if found is not None and not reason:
+            return None
+        check_dest(dest, run.options.overwrite, sources, reason)
     except DatasetError as error:
         return str(error)
     return None
