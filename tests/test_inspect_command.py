@@ -199,6 +199,16 @@ def test_damage_is_one_line(dataset):
     assert done.stderr.count("\n") == 1
 
 
+def test_keys_and_values_do_not_reach_the_terminal_as_commands(tmp_path):
+    keys = [b"\x1b[31m%d" % n for n in range(9)]
+    record = example(entry(b"\x1b[2Jx", texts(b"\x1b[31mred")), *(entry(k, ints(1)) for k in keys))
+    path = write(tmp_path / "a.tfrecord", [record] * 3)
+    for command in ("inspect", "stats", "head"):
+        done = tfrec(command, path)
+        assert done.returncode == 0
+        assert "\x1b" not in done.stdout
+
+
 def test_several_datasets_and_empty_ones(dataset, tmp_path):
     (tmp_path / "empty.tfrecord").touch()
     done = tfrec("inspect", dataset, tmp_path / "empty.tfrecord")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tfrec_cli.cli.common import human_size
+from tfrec_cli.errors import shorten
 
 if TYPE_CHECKING:
     from tfrec_cli.estimates.footprint import FeatureBytes, Footprint, Saving
@@ -36,7 +37,7 @@ def footprint_lines(found: Footprint) -> Iterator[str]:
 
 
 def _feature_line(feature: FeatureBytes, width: int, total: float) -> str:
-    key = feature.key if len(feature.key) <= width else feature.key[: width - 1] + "…"
+    key = shorten(feature.key, width)
     sizes = [human_size(size) for size in (feature.values, feature.names, feature.other)]
     columns = "".join(f"{text:>11}" for text in [*sizes, "", human_size(feature.total)])
     return f"{key:<{width}}{columns}{feature.total / total:>11.0%}"
@@ -50,4 +51,5 @@ def saving_lines(savings: Sequence[Saving], size: float) -> Iterator[str]:
         yield ""
     for saving in worth:
         text = f"{saving.text} would save {human_size(saving.bytes)} ({saving.bytes / total:.0%})"
+        text = shorten(text, 1000)
         yield from textwrap.wrap(text, WIDTH, subsequent_indent="  ")

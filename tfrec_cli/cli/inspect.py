@@ -97,7 +97,7 @@ def _title(found: Inspection) -> str:
     if found.bytes != found.content_bytes:
         size += f" ({human_size(found.content_bytes)} of records)"
     by = f", written by tfrec {found.version}" if found.version else ""
-    return f"{found.path}: {counts}, {size}, {packed}{by}"
+    return f"{shorten(found.path, 1000)}: {counts}, {size}, {packed}{by}"
 
 
 def _split_lines(split: SplitFacts) -> Iterator[str]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # Rows of the table of classes, and words that are listed for bytes.
 SHOWN_CLASSES = 20
 SHOWN_WORDS = 3
+# Of values that were not all counted, those are listed that are this share or more.
+RARE = 0.01
 NAME = 40
 _BARS = "▁▂▃▄▅▆▇█"
 _CLASS = re.compile(r"(^|[/_.-])(label|class|category|target)s?([/_.-]|$)", re.IGNORECASE)
@@ -81,7 +83,7 @@ def _lines(found: Statistics) -> Iterator[str]:
     names = [f"{s.name} {s.records:,}" for s in found.splits if s.name is not None]
     by = f" ({', '.join(names)})" if len(names) > 1 else ""
     size = f"{human_size(found.bytes)} of records"
-    yield f"{found.path}: {plural(found.records, 'record')}{by}, {size}"
+    yield f"{shorten(found.path, 1000)}: {plural(found.records, 'record')}{by}, {size}"
     yield from payload_lines(found.payloads, found.records)
     rows = list(_rows(found))
     yield from _table(_numbers(rows), 2)
@@ -185,7 +187,11 @@ def _words(found: FeatureStatistics) -> str:
     words = [
         f"{shorten(label(found.feature, value), 24) or '(empty)'} {about}{count / total:.0%}"
         for value, count in top
-        if found.classes is None or len(found.classes) <= max(SHOWN_WORDS, total // 2)
+        if (
+            count >= RARE * total
+            if found.classes is None
+            else len(found.classes) <= max(SHOWN_WORDS, total // 2)
+        )
     ]
     return ", ".join(words) or "nearly all different"
 
