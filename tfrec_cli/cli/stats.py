@@ -193,6 +193,8 @@ def _words(found: FeatureStatistics) -> str:
             else len(found.classes) <= max(SHOWN_WORDS, total // 2)
         )
     ]
+    if not words and found.classes is None and not found.sample.seen:
+        return "too long to be counted" if found.numbers.count else ""
     return ", ".join(words) or "nearly all different"
 
 

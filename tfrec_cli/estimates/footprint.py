@@ -230,13 +230,13 @@ def _number(key: str) -> int:
 
 
 def _as_vector(parts: Sequence[Part], scale: float, keys: tuple[str, ...]) -> Saving:
-    saved = 0
+    saved, merged = 0, frozenset(keys)
     prefix = keys[0].rstrip("0123456789")
     name = prefix.rstrip("_-./ ") or "x"
     for part in parts:
-        rest = [c for c in part.columns if c.key not in keys and c.key != name]
-        chosen = [c.array for c in part.columns if c.key in keys]
-        saved += _encoded_size([*rest, *(c for c in part.columns if c.key in keys)])
+        rest = [c for c in part.columns if c.key not in merged and c.key != name]
+        chosen = [c.array for c in part.columns if c.key in merged]
+        saved += _encoded_size([*rest, *(c for c in part.columns if c.key in merged)])
         saved -= _encoded_size([*rest, FeatureColumn(name, _together(chosen))])
     kind = "float" if pa.types.is_float32(chosen[0].type) else "int64"
     form = f'{name}: {{columns: "{escape(prefix)}[0-9]*", type: {kind}}}'
