@@ -36,7 +36,7 @@ from tfrec_cli.shuffle.runs import Room, Run, hold_run, run_path, run_schema, sp
 from tfrec_cli.shuffle.segments import Segments, sorted_rows
 from tfrec_cli.sources.base import Fingerprint, SourceBatch
 from tfrec_cli.stages import timed
-from tfrec_cli.tasks import LOADED_BYTES, Piece, Work, part_of, read_piece
+from tfrec_cli.tasks import LOADED_BYTES, Piece, Work, part_of, read_piece, readers
 
 # What a worker needs at least; more workers than the budget has room for would make tiny runs.
 LEAST_PER_WORKER = 16 * 2**20
@@ -285,9 +285,7 @@ class Ordered:
         # Parts that are being made into runs, and those that wait for it.
         self._parts = threading.Semaphore(2 * self._budget.workers)
         self._room = Room(self._budget.held, max(1, self._budget.run // 2) if self.spills else None)
-        # Of a large row group a reader may hold as much.
-        largest = max((piece.partition.size for piece in plan.pieces), default=0)
-        self._readers = max(1, min(self._budget.workers, options.memory // max(1, largest)))
+        self._readers = readers(plan.pieces, self._budget.workers, options.memory)
         self._runs: list[Run] = []
 
     @property

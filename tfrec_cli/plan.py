@@ -12,7 +12,7 @@ from tfrec_cli.errors import Reject, RejectLimitError, SourceError
 from tfrec_cli.options import DEFAULT_SHARD_SIZE, ConvertOptions
 from tfrec_cli.scanning import Checks
 from tfrec_cli.sizing import Sizes, record_sizes
-from tfrec_cli.tasks import Piece, Work
+from tfrec_cli.tasks import Piece, Work, readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,4 +141,4 @@ def _sizes(work: Work, pieces: Sequence[Piece], options: ConvertOptions) -> Size
     """Of the records, where anything depends on it."""
     if options.shards is not None and work.order is None:
         return Sizes(0.0)
-    return record_sizes(work, pieces, options.jobs)
+    return record_sizes(work, pieces, readers(pieces, options.jobs, options.memory))

@@ -30,7 +30,7 @@ from tfrec_cli.sources.base import Origin, SourceBatch, Survey
 from tfrec_cli.splitting.asked import MOST_SPLITS, alike
 from tfrec_cli.splitting.quota import HashFile, repeated, shares, thresholds
 from tfrec_cli.splitting.splitter import Splitter
-from tfrec_cli.tasks import Piece, Work, limited_pieces, read_piece
+from tfrec_cli.tasks import Piece, Work, limited_pieces, read_piece, readers
 
 MOST_CLASSES = 100_000
 # Sort keys taken from all rows, at the same distance, to cut the range of keys evenly.
@@ -110,7 +110,8 @@ def check_rows(
         hashes = files.enter_context(HashFile(memory, options.temp_dir))
         digests = files.enter_context(HashFile(memory, options.temp_dir))
         found = _Gathered(hashes, digests)
-        for result in _scanned(scanner, pieces, options.jobs):
+        jobs = readers(pieces, options.jobs, options.memory)
+        for result in _scanned(scanner, pieces, jobs):
             found.add(result)
             reporter.advance(result.records + len(result.rejects), 0)
         if arrangement.keys:

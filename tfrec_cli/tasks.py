@@ -116,6 +116,14 @@ def read_piece(work: Work, piece: Piece, loaded: int = LOADED_BYTES) -> Iterator
             return
 
 
+def readers(pieces: Iterable[Piece], jobs: int, memory: int) -> int:
+    """How many pieces may be read at a time, up to `jobs`: of a large row group a reader may hold
+    as much as all of it.
+    """
+    largest = max((piece.partition.size for piece in pieces), default=0)
+    return max(1, min(jobs, memory // max(1, largest)))
+
+
 def encode_batch(work: Work, batch: SourceBatch) -> EncodedBatch:
     """Cast and encode one batch.
 

@@ -82,7 +82,7 @@ class _Cursor:
     def __init__(self, run: Run, place: int, segment: int) -> None:
         self._run, self._segment, self.place = run, segment, place
         self.left = run.rows_of(segment)
-        self._next = 0
+        self._next = self._filled = 0
         self.keys: pa.Array = pa.nulls(0, run.key)
         self._sizes: Counts = np.zeros(0, np.int64)
 
@@ -92,9 +92,10 @@ class _Cursor:
         return self.left > len(self.keys)
 
     def fill(self, room: int) -> None:
-        """Move an empty window on."""
-        if not len(self.keys) and self.left:
+        """Move the window on, where it is half empty: of short ones few rows can be settled."""
+        if self.more and 2 * len(self.keys) <= self._filled:
             self.keys, self._sizes = self._run.keys(self._segment, self._next, room)
+            self._filled = len(self.keys)
 
     def take(self, count: int) -> tuple[pa.Array, Counts]:
         """The first `count` rows of the window, which are settled then."""
