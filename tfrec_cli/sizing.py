@@ -38,6 +38,9 @@ RUN = 4
 MOST_BYTES = 16 * 2**20
 """Bytes of rows that a place is judged by, at most (or one row)."""
 
+LEAST = 16
+"""Bytes of a record's framing, which every one has."""
+
 VALUE = 8
 """What a number in a list counts for in the size of a column."""
 
@@ -109,11 +112,11 @@ def _each_piece(pieces: Sequence[Piece], places: Sequence[Place]) -> npt.NDArray
     for at, (piece, near) in enumerate(zip(pieces, nearest.tolist(), strict=True)):
         place = places[near]
         if piece.partition.sizes:
-            more = _by_columns(piece, place)
+            found[at] = max(means[near] + _by_columns(piece, place), LEAST)
         else:
+            # Far beyond what was seen nothing is certain but that records have a size.
             more = slope * (behind[at] - behind[place.index])
-        # Far beyond what was seen nothing is certain but that records have a size.
-        found[at] = max(means[near] + more, 0.1 * means[near])
+            found[at] = max(means[near] + more, 0.5 * means.min())
     return found
 
 
@@ -162,7 +165,7 @@ def _look(work: Work, pieces: Sequence[Piece], index: int) -> Place | None:
     more = sum(ratios[name] * (whole[name] - seen[name]) for name in seen)
     record = int(ends[-1]) / len(ends)
     key = 0.0 if keys is None else (_variable(keys) or VALUE * len(keys)) / len(keys)
-    return Place(index, max(record + more, 0.1 * record), key, whole, ratios)
+    return Place(index, max(record + more, LEAST), key, whole, ratios)
 
 
 def _column_sizes(work: Work, batch: SourceBatch) -> dict[str, float]:
