@@ -129,6 +129,31 @@ def test_an_index_that_the_manifest_does_not_have_is_ours(people: Path) -> None:
     assert is_sound(path)
 
 
+@pytest.mark.parametrize("calls", range(4))
+def test_a_run_that_is_cut_short_leaves_a_dataset(
+    people: Path, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    path = convert(people, "people", shards=2, index="dali")
+    replace, left = os.replace, calls
+
+    def cut_short(source: object, target: object) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KeyboardInterrupt
+        replace(source, target)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", cut_short)
+        with pytest.raises(KeyboardInterrupt):
+            write_indexes([str(path)], BOTH)
+    assert is_sound(path)
+    assert not list(path.parent.glob(".people.tfrec-????????"))
+    write_indexes([str(path)], BOTH)
+    assert len(list((path / "index").iterdir())) == 4
+    assert is_sound(path)
+
+
 def test_indexes_move_into_a_folder_that_cannot_be_replaced(
     people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

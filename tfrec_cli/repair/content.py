@@ -51,12 +51,16 @@ class Gap:
 
 @dataclass(slots=True)
 class Content:
-    """What a file holds, decompressed: `size` bytes with `gaps` in them, in order."""
+    """What a file holds, decompressed: `size` bytes with `gaps` in them, in order.
+
+    doubtful: start and end of what comes of compressed data that is damaged somewhere.
+    """
 
     path: str
     container: Container
     size: int = 0
     gaps: list[Gap] = field(default_factory=list)
+    doubtful: list[tuple[int, int]] = field(default_factory=list)
     _file: IO[bytes] | None = None
 
     def read(self, offset: int, size: int) -> bytes:
@@ -136,7 +140,8 @@ class _Inflation:
         self._is_gzip = content.container == "gzip"
         self._trailer = _GZIP_TRAILER if self._is_gzip else _ZLIB_TRAILER
         self._known = 0
-        self._crc = 0
+        self._last = 0, 0
+        self._crc, self._adler = 0, 1
 
     def run(self) -> None:
         """Inflate all that can be."""
@@ -149,29 +154,49 @@ class _Inflation:
                 stop = _Stop(None, at, kind, f"no {what} begins here")
                 at, is_raw = self._go_on(self._known, stop)
                 continue
+            self._last = begin, self._content.size
             stop = self._inflate(begin)
+            size, is_good = self._last[1], stop.end is not None
             if stop.end is None:
                 at, is_raw = self._go_on(at + 1, stop)
             else:
-                self._note_end(at, stop.end)
+                is_good = self._note_end(at, stop.end, is_raw)
                 at, is_raw = stop.end + self._trailer, False
+            if not is_good and self._content.size > size:
+                self._content.doubtful.append((size, self._content.size))
 
-    def _note_end(self, at: int, end: int) -> None:
-        """From where on another member may begin, behind the stream of the one at `at`."""
+    def _note_end(self, at: int, end: int, is_raw: bool) -> bool:
+        """From where on another member may begin, behind the stream of the one at `at`. Returns
+        whether its checksum holds; that of a part of a stream is not known.
+        """
         trailer = self._bytes(end, self._trailer)
-        # Where the checksum is wrong, the stream may have run over the next member's beginning.
-        is_good = not self._is_gzip or trailer[:4] == struct.pack("<I", self._crc)
-        self._known = end + self._trailer if is_good else at + 1
+        right = struct.pack("<I", self._crc) if self._is_gzip else struct.pack(">I", self._adler)
+        is_good = is_raw or trailer[:4] == right
+        # Where it is wrong, the stream may have run over the next member's beginning.
+        self._known = end + self._trailer if is_good or not self._is_gzip else at + 1
+        return is_good
 
     def _go_on(self, start: int, stop: _Stop) -> tuple[int, bool]:
         """Note the gap behind a fault. Returns the next place, from `start` on, where inflating is
         possible, and whether that is deflated data without a header.
         """
         place, is_member = self._next_place(start, stop.at)
+        if is_member and place < stop.at:
+            self._redo(place)
         gap = Gap(self._content.size, stop.at, max(place, stop.at), stop.kind, stop.text)
         if place > stop.at or stop.kind != "trailing data":
             self._content.gaps.append(gap)
         return place, not is_member
+
+    def _redo(self, limit: int) -> None:
+        """Inflate the last stream again, without the next member, which begins at `limit` and which
+        it ran into: what is stored there as it is would be read twice.
+        """
+        begin, size = self._last
+        self._sink.seek(size)
+        self._sink.truncate()
+        self._content.size = size
+        self._inflate(begin, limit)
 
     def _next_place(self, start: int, fault: int) -> tuple[int, bool]:
         """The next member from `start` on, or the next flush from `fault` on, whichever is first;
@@ -213,12 +238,13 @@ class _Inflation:
         size = _gzip_header_size(head)
         return None if size is None else at + size
 
-    def _inflate(self, begin: int) -> _Stop:
-        """Inflate one raw stream into the sink."""
+    def _inflate(self, begin: int, limit: int | None = None) -> _Stop:
+        """Inflate one raw stream into the sink, reading no further than `limit`."""
+        limit = self._size if limit is None else limit
         inflate, at = zlib.decompressobj(-zlib.MAX_WBITS), begin
-        self._crc = 0
+        self._crc, self._adler = 0, 1
         while not inflate.eof:
-            data = self._bytes(at, _READ)
+            data = self._bytes(at, min(_READ, limit - at))
             if not data:
                 return _Stop(None, at, "truncated", "the file ends within the compressed data")
             before = inflate.copy()
@@ -232,7 +258,7 @@ class _Inflation:
 
     def _take(self, inflate: Any, data: bytes) -> None:
         """Inflate `data`. Nothing is kept where it raises zlib.error."""
-        mark, crc = self._sink.tell(), self._crc
+        mark, sums = self._sink.tell(), (self._crc, self._adler)
         try:
             while data and not inflate.eof:
                 chunk = inflate.decompress(data, _CHUNK)
@@ -243,13 +269,16 @@ class _Inflation:
         except zlib.error:
             self._sink.seek(mark)
             self._sink.truncate()
-            self._crc = crc
+            self._crc, self._adler = sums
             raise
         self._content.size = self._sink.tell()
 
     def _put(self, chunk: bytes) -> None:
         self._sink.write(chunk)
-        self._crc = zlib.crc32(chunk, self._crc)
+        if self._is_gzip:
+            self._crc = zlib.crc32(chunk, self._crc)
+        else:
+            self._adler = zlib.adler32(chunk, self._adler)
 
     def _salvage(self, inflate: Any, data: bytes) -> int:
         """Inflate what comes before the fault in `data`; how many of its bytes were read."""

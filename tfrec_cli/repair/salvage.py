@@ -30,6 +30,7 @@ MEND = 4 << 20
 
 _CRC = struct.Struct("<I")
 _FAR = 1 << 63
+_BACK = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,10 @@ def _merged(pieces: Iterator[Run | Loss]) -> Iterator[Run | Loss]:
         yield last
 
 
+def _part(data: bytes) -> Run:
+    return Run(data, len(_kernel.scan(data).ends))
+
+
 class _Salvage:
     """One pass over the content."""
 
@@ -81,6 +86,7 @@ class _Salvage:
         self._size = content.size
         self._breaks = [gap.at for gap in content.gaps]
         self._told = 0
+        self._damaged = -1
         self._saved = 0
 
     def pieces(self) -> Iterator[Run | Loss]:
@@ -88,9 +94,11 @@ class _Salvage:
         at = 0
         while at < self._size:
             for run, end in self._records(at):
-                yield from self._gaps(end - len(run.data))
-                self._saved += run.records
-                yield run
+                start = end - len(run.data)
+                yield from self._gaps(start)
+                for piece in self._originals(run, start):
+                    self._saved += piece.records if isinstance(piece, Run) else 0
+                    yield piece
                 at = end
             if at < self._size:
                 begin, (mended, at, loss) = at, self._pass_damage(at)
@@ -99,8 +107,34 @@ class _Salvage:
                     self._saved += 1
                     yield mended
                 if loss is not None:
+                    self._damaged = begin
                     yield loss
         yield from self._gaps(self._size)
+
+    def _originals(self, run: Run, start: int) -> Iterator[Run | Loss]:
+        """A run without copies. Inflating damaged data may repeat what came before: behind damage
+        a record that stands in the 32 KiB before it as well is not taken for another.
+        """
+        if not run.records or not self._is_doubtful(start):
+            yield run
+            return
+        begin = kept = 0
+        for end in _kernel.scan(run.data).ends.tolist():
+            place = start + begin
+            before = self._content.read(max(0, place - _BACK), min(place, _BACK))
+            if run.data[begin:end] in before:
+                if begin > kept:
+                    yield _part(run.data[kept:begin])
+                text = "damaged data repeats a record that comes before it"
+                yield self._loss(place, start + end, "compressed data", text, None)
+                kept = end
+            begin = end
+        if begin > kept:
+            yield _part(run.data[kept:begin])
+
+    def _is_doubtful(self, place: int) -> bool:
+        """Whether damage was met in the same compressed data before `place`."""
+        return any(a <= self._damaged < place < b for a, b in self._content.doubtful)
 
     def _gaps(self, until: int) -> Iterator[Loss]:
         """The gaps of the container up to a place in the content, each once."""
@@ -162,6 +196,8 @@ class _Salvage:
                 return Run(frame(mended), 1, 1), at + HEADER + len(mended) + FOOTER, None
             place = self._next_intact(at + 1, self._size)
             kind, text = "length checksum", "its length is not the one written"
+            if not at and place == self._size:
+                text = "no intact record is in the file; it may never have been a TFRecord file"
             if self._size - at < HEADER:
                 kind, text = "truncated", f"{self._size - at} of its 12 header bytes are there"
             return None, place, self._loss(at, place, kind, text, None)
