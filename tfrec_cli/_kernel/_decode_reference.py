@@ -26,6 +26,7 @@ from tfrec_cli._kernel._examples_reference import (
 )
 from tfrec_cli._kernel._examples_reference import read_entry as read_whole
 from tfrec_cli._kernel.model import DECODE_FAULTS, Decoded, Wanted
+from tfrec_cli.buffers import from_numpy, from_values
 
 _KINDS = {"bytes": BYTES, "float": FLOAT, "int64": INT64}
 _ARROW = {"bytes": pa.binary(), "float": pa.float32(), "int64": pa.int64()}
@@ -119,7 +120,7 @@ class _Column:
             flat = np.frombuffer(b"".join(flat), "<f4")
             items = pa.Array.from_buffers(kind, len(flat), [None, pa.py_buffer(flat)])
         else:
-            items = pa.array(flat, kind)
+            items = from_values(flat, kind)
         lengths = [len(cell or ()) for cell in self._cells]
         offsets = pa.py_buffer(np.cumsum([0, *lengths], dtype=np.int32))
         gone = [cell is None for cell in self._cells]
@@ -130,4 +131,4 @@ class _Column:
         if self._wanted.is_list:
             return lists
         places = np.cumsum([0, *lengths], dtype=np.int64)[:-1]
-        return items.take(pa.array(places, pa.int64(), mask=np.array(gone, np.bool_)))
+        return items.take(from_numpy(places, np.array(gone, np.bool_)))
