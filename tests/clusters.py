@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,10 @@ class Cluster:
     def join(
         self, *options: str, environment: dict[str, str] | None = None, **given: Any
     ) -> subprocess.Popen[bytes]:
-        """Start one more worker, without a nanny that would start it again."""
+        """Start one more worker, without a nanny that would start it again.
+
+        environment: variables that it gets on top. before: the command that it is an argument of.
+        """
         number = len(self.workers)
         always = ["--no-nanny", "--nthreads", "1", "--no-dashboard", "--name", f"w{number}"]
         scratch = ["--local-directory", str(self.folder / "scratch")]
@@ -70,14 +73,19 @@ class Cluster:
                 process.wait()
 
     def _process(
-        self, module: str, *options: str, environment: dict[str, str] | None = None, **given: Any
+        self,
+        module: str,
+        *options: str,
+        environment: dict[str, str] | None = None,
+        before: Sequence[str] = (),
+        **given: Any,
     ) -> subprocess.Popen[bytes]:
         paths = [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]
         settled = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
         with open(self.folder / "log", "ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", f"distributed.cli.{module}", *options],
-                env=settled | (environment or {}), stdout=log, stderr=log, **given,
+                [*before, sys.executable, "-m", f"distributed.cli.{module}", *options],
+                cwd=self.folder, env=settled | (environment or {}), stdout=log, stderr=log, **given,
             )  # fmt: skip
 
 

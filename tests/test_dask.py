@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -129,3 +131,79 @@ def test_a_scheduler_without_workers(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ):
             pass
         assert time.monotonic() - began < 60
+
+
+def other_version(folder: Path) -> dict[str, str]:
+    """The environment of a worker whose tfrec has another version."""
+    shutil.copytree(REPOSITORY / "tfrec_cli", folder / "tfrec_cli")
+    module = folder / "tfrec_cli" / "__init__.py"
+    text, count = re.subn(r'__version__ = "[^"]+"', '__version__ = "0.0.9"', module.read_text())
+    assert count == 1
+    module.write_text(text)
+    return {"PYTHONPATH": str(folder)}
+
+
+@pytest.mark.slow
+def test_workers_of_other_versions_are_named(tmp_path: Path) -> None:
+    with cluster(tmp_path / "cluster", 1) as one:
+        one.join(environment=other_version(tmp_path / "old"))
+        one.wait(2)
+        done = tfrec(
+            "convert", table(tmp_path), tmp_path / "d", "--engine", "dask", "--scheduler",
+            one.address,
+        )  # fmt: skip
+    assert done.returncode == 1
+    here = tfrec_cli.__version__
+    assert re.search(rf"^tfrec: worker tcp://\S+ has tfrec 0.0.9 \(here {here}\)\.", done.stderr)
+    assert done.stderr.count("worker tcp") == done.stderr.count("\n") == 1
+    assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.slow
+def test_late_workers_of_other_versions_get_no_work(tmp_path: Path) -> None:
+    from tfrec_cli.cluster.probes import require_versions
+    from tfrec_cli.options import Compression
+
+    environment = other_version(tmp_path / "old")
+    with (
+        cluster(tmp_path / "cluster", 1) as one,
+        open_engine("dask", one.address, 1) as engine,
+    ):
+        require_versions(engine, Compression())
+        one.join(environment=environment)
+        one.wait(2)
+        assert list(engine.map(time.sleep, [0.1] * 40)) == [None] * 40
+        assert len(engine.notices) == 1
+        assert re.search(r"^worker tcp://\S+ was not used: it has tfrec 0.0.9", engine.notices[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("hidden", "words"),
+    [
+        ("source", r"cannot read \S+/source/t.csv \(No such file or directory\), a source"),
+        ("out", r"does not see \S+/work \(No such file or directory\), where DEST is written"),
+        ("temp", r"does not see \S+ \(No such file or directory\), --temp-dir"),
+    ],
+)
+def test_workers_that_do_not_see_the_storage_are_named(
+    tmp_path: Path, hidden: str, words: str
+) -> None:
+    unshare = ["unshare", "-m", "sh", "-c"]
+    if subprocess.run([*unshare, "mount -t tmpfs none /mnt"], check=False).returncode:
+        pytest.skip("no rights to hide a folder from a process")
+    for name in ("source", "out", "temp"):
+        (tmp_path / name).mkdir()
+    with cluster(tmp_path / "cluster", 1) as one:
+        before = [*unshare, f'mount -t tmpfs none {tmp_path / hidden} && exec "$@"', "sh"]
+        one.join(before=before)
+        one.wait(2)
+        done = tfrec(
+            "convert", table(tmp_path / "source"), tmp_path / "out" / "d", "--engine", "dask",
+            "--scheduler", one.address, "--temp-dir", tmp_path / "temp", "--shuffle",
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert re.search(rf"^tfrec: worker tcp://\S+ {words}\. Mend or stop", done.stderr), done.stderr
+    assert done.stderr.count("worker tcp") == 1
+    assert not list((tmp_path / "out").iterdir())
+    assert not list((tmp_path / "temp").iterdir())

@@ -86,7 +86,7 @@ def prepare(
         settled.source, () if settled.records else settled.features, columns, options.on_error,
         arrangement.splitter, arrangement.order, settled.records,
     )  # fmt: skip
-    checks = check_rows(work, settled.survey, options, reporter, arrangement)
+    checks = check_rows(work, settled.survey, options, reporter, arrangement, engine)
     if options.rejects is not None:
         write_rejects(options.rejects, checks.rejects, _read_files(options, settled))
     for reject in checks.rejects[: 0 if options.rejects else SHOWN_REJECTS]:

@@ -6,11 +6,12 @@ columns decide on split, order or identity. In the latter case only those column
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+import pickle
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 from tfrec_cli.arrangement import DEFAULT_SPLIT, Arrangement
 from tfrec_cli.buffers import from_numpy
+from tfrec_cli.engines.base import Engine
 from tfrec_cli.engines.threads import ordered_map
 from tfrec_cli.errors import CellError, Location, Reject, SourceError, UsageError, shorten
 from tfrec_cli.options import ConvertOptions
@@ -37,6 +39,8 @@ MOST_CLASSES = 100_000
 SAMPLED_KEYS = 2**15
 LONGEST_KEY = 256
 _ROWS_AT_ONCE = 2**18
+# Bytes that may be sent with each piece to other processes; long lists of files are more.
+MOST_SENT = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +96,11 @@ def check_rows(
     options: ConvertOptions,
     reporter: Reporter,
     arrangement: Arrangement = Arrangement(),  # noqa: B008 (frozen)
+    engine: Engine | None = None,
 ) -> Checks:
     """How many records each piece of the source and each split will give.
+
+    engine: what reads the rows where that is needed; None is threads.
 
     Raises CellError for the first row without a record or split, SourceError for two rows of the
     same identity, UsageError where there are too many splits or classes.
@@ -111,9 +118,12 @@ def check_rows(
         digests = files.enter_context(HashFile(memory, options.temp_dir))
         found = _Gathered(hashes, digests)
         jobs = readers(pieces, options.jobs, options.memory)
-        for result in _scanned(scanner, pieces, jobs):
-            found.add(result)
-            reporter.advance(result.records + len(result.rejects), 0)
+        scanned = _scanned(scanner, pieces, jobs, engine)
+        # Ended on an error too: no task goes on for nothing.
+        with closing(cast("Generator[Scanned, None, None]", scanned)) as results:
+            for result in results:
+                found.add(result)
+                reporter.advance(result.records + len(result.rejects), 0)
         if arrangement.keys:
             _refuse_repeated(scanner, pieces, repeated(digests, memory), options.jobs)
         return _settled(scanner, pieces, found)
@@ -225,9 +235,14 @@ def _joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     return np.concatenate(arrays)
 
 
-def _scanned(scanner: _Scanner, pieces: Sequence[Piece], jobs: int) -> Iterator[Scanned]:
+def _scanned(
+    scanner: _Scanner, pieces: Sequence[Piece], jobs: int, engine: Engine | None
+) -> Iterator[Scanned]:
     try:
-        yield from ordered_map(scanner, pieces, jobs)
+        if engine is not None and engine.remote and len(pickle.dumps(scanner)) <= MOST_SENT:
+            yield from engine.map(scanner, pieces)
+        else:
+            yield from ordered_map(scanner, pieces, jobs)
     except CellError:
         # Columns that were not read may hold an error that comes before.
         for _ in ordered_map(partial(_all_columns, scanner.work), pieces, jobs):

@@ -56,6 +56,10 @@ class Piece:
     rows: int
     start: int = 0
 
+    def __str__(self) -> str:
+        first = self.partition.first_row
+        return f"{self.partition.file}, rows {first + 1:,} to {first + self.rows:,}"
+
 
 @dataclass(frozen=True, slots=True)
 class Work:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -93,7 +94,11 @@ def _clean(work: Path) -> None:
     kept = (RUNS, os.path.basename(RECEIPTS))
     with writing(work):
         for entry in list(os.scandir(work)):
-            if entry.name not in kept:
+            if entry.name in kept:
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            else:
                 os.unlink(entry.path)
 
 

@@ -28,13 +28,11 @@ class Unfit(Exception):
 class Call:
     """One task with all that it takes to run it elsewhere.
 
-    checks: each with a name, to be passed once in each process. wanted: as in `Engine.map`.
-    recorded: whether the stages of the work are to be noted.
+    wanted: as in `Engine.map`. recorded: whether the stages of the work are to be noted.
     """
 
     function: Callable[[Any], Any]
     task: Any
-    checks: tuple[tuple[str, Check], ...] = ()
     wanted: str | None = None
     recorded: bool = False
 
@@ -60,14 +58,18 @@ def check_wanted() -> None:
         raise Unwanted(path)
 
 
-def run_call(payload: bytes) -> Outcome:
-    """Run a pickled call in a Dask worker. An error is returned, so that it names the worker."""
+def run_call(checks: bytes, payload: bytes) -> Outcome:
+    """Run a pickled call in a Dask worker. An error is returned, so that it names the worker.
+
+    checks: pickled, each with a name, to be passed once in each process before the call is looked
+    at.
+    """
     from distributed import get_worker
 
     worker = str(get_worker().address)
     try:
+        _look_around(checks)
         call: Call = pickle.loads(payload)
-        _look_around(call.checks)
         with _wanting(call.wanted), recorded_here(call.recorded) as recording:
             check_wanted()
             receipt = call.function(call.task)
@@ -76,8 +78,12 @@ def run_call(payload: bytes) -> Outcome:
         return Outcome(worker, error=_portable(error))
 
 
-def _look_around(checks: tuple[tuple[str, Check], ...]) -> None:
-    for name, check in checks:
+def _look_around(checks: bytes) -> None:
+    try:
+        found: tuple[tuple[str, Check], ...] = pickle.loads(checks)
+    except Exception as error:
+        raise Unfit(f"has another tfrec ({first_line(error)})") from error
+    for name, check in found:
         if name not in _passed:
             if (wrong := check()) is not None:
                 raise Unfit(wrong)

@@ -63,7 +63,7 @@ class DaskEngine:
         self, function: Callable[[Any], Any], tasks: Iterable[Any], wanted: str | None = None
     ) -> Iterator[Any]:
         """As `Engine.map`."""
-        call = Call(function, None, self._workers.checks, wanted, recording() is not None)
+        call = Call(function, None, wanted, recording() is not None)
         turns = (_Turn(number, task) for number, task in enumerate(tasks))
         pending: dict[Future[Outcome], _Turn] = {}
         done: dict[int, tuple[_Turn, Outcome]] = {}
@@ -92,10 +92,10 @@ class DaskEngine:
             _give_up(pending, wanted)
 
     def _submit(self, call: Call, turn: _Turn) -> Future[Outcome]:
-        payload = pickle.dumps(replace(call, task=turn.task))
-        name = getattr(call.function, "__name__", "task")
+        sent = pickle.dumps(self._workers.checks), pickle.dumps(replace(call, task=turn.task))
+        name = getattr(getattr(call.function, "func", None), "__name__", "task")
         future: Future[Outcome] = self._executor.submit(
-            run_call, payload, key=f"tfrec-{name}-{uuid.uuid4().hex}",
+            run_call, *sent, key=f"tfrec-{name}-{uuid.uuid4().hex}",
             workers=self._workers.open_to(turn.tried),
         )  # fmt: skip
         return future
@@ -105,8 +105,10 @@ class DaskEngine:
             return future.result()
         except CancelledError:
             raise self._workers.lost() from None
-        except Exception as error:
+        except KilledWorker as error:
             return Outcome("", error=error)
+        except Exception as error:
+            return Outcome("", error=OSError(f"{type(error).__name__}: {first_line(error)}"))
 
     def _again(self, turn: _Turn, outcome: Outcome) -> _Turn | None:
         """The turn for another try; None where it is done with, or hopeless."""
@@ -115,9 +117,8 @@ class DaskEngine:
         if isinstance(outcome.error, Unfit):
             self._workers.exclude(outcome.worker, str(outcome.error))
         tried = (*turn.tried, outcome.worker) if outcome.worker else turn.tried
-        if turn.tries == MOST_TRIES or not self._workers.others(tried):
-            return None
-        return replace(turn, tried=tried, tries=turn.tries + 1)
+        hopeless = turn.tries == MOST_TRIES or not self._workers.others(tried)
+        return None if hopeless else replace(turn, tried=tried, tries=turn.tries + 1)
 
     def _received(self, turn: _Turn, outcome: Outcome) -> Any:
         error = outcome.error
@@ -131,8 +132,8 @@ class DaskEngine:
             ) from None
         if isinstance(error, (*_ELSEWHERE, Unwanted)):
             times = f" (try {turn.tries})" if turn.tries > 1 else ""
-            text = f"{turn.task}, on worker {outcome.worker}{times}: {first_line(error)}."
-            raise EngineError(text) from error
+            where = f"{turn.task}, on worker {outcome.worker or 'unknown'}{times}"
+            raise EngineError(f"{where}: {first_line(error)}.") from error
         raise error
 
 
