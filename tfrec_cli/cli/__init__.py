@@ -22,7 +22,8 @@ from tfrec_cli.errors import TfrecError
 
 # Each is a module of this room; only that of the command that runs is imported.
 _COMMANDS = (
-    *("convert", "plan", "schema", "inspect", "head", "stats", "verify", "repair", "index"),
+    *("convert", "plan", "schema", "inspect", "head", "stats", "export"),
+    *("verify", "repair", "index"),
     *("metadata", "loader", "bench", "sources"),
 )
 
@@ -75,6 +76,7 @@ def cli() -> None:
     tfrec stats dataset                    what its features hold, class balance, drift
     tfrec verify dataset                   every checksum, count and kind of it
     tfrec repair dataset repaired          the good records of damaged files
+    tfrec export dataset table.parquet     back to Parquet, CSV, JSON lines or image files
     """
 
 

@@ -141,7 +141,8 @@ def undo(stage: Path, dest: Dest, ready: Ready) -> None:
     if ready.mode == "folder":
         _move_back(stage / "old", dest.path)
     elif ready.mode == "file":
-        if not os.path.lexists(stage / "side") and os.path.lexists(stage / "data" / dest.path.name):
+        waits = os.path.lexists(stage / "data" / dest.path.name)
+        if waits and not os.path.lexists(stage / "side") and os.path.lexists(dest.home):
             os.rename(dest.home, stage / "side")
         _move_back(stage / "old", dest.home)
     else:

@@ -1,0 +1,348 @@
+"""Datasets back as tables and pictures: what comes out is what went in, after documented casts."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import decimal
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from conftest import EXAMPLES, shard_paths
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import tfrec_cli
+from tfrec_cli import _kernel
+from tfrec_cli._kernel import FeatureColumn
+from tfrec_cli.cli import cli
+from tfrec_cli.errors import DamageError, DatasetError, UsageError
+from tfrec_cli.export import ExportOptions, export
+from tfrec_cli.export.pictures import safe_name
+
+UTC = dt.UTC
+I64 = st.integers(-(2**63), 2**63 - 1)
+F32 = st.floats(width=32, allow_nan=False)
+SECONDS = st.integers(-(2**33), 2**33)
+
+# Types with values of them; all are given back as they were.
+LEAVES: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
+    (pa.bool_(), st.booleans()),
+    (pa.int8(), st.integers(-128, 127)),
+    (pa.uint16(), st.integers(0, 65535)),
+    (pa.int32(), st.integers(-(2**31), 2**31 - 1)),
+    (pa.int64(), I64),
+    (pa.uint64(), st.integers(0, 2**63 - 1)),
+    (pa.float32(), F32),
+    (pa.float64(), F32),
+    (pa.float16(), st.floats(width=16, allow_nan=False).map(np.float16)),
+    (pa.string(), st.text(max_size=8)),
+    (pa.large_string(), st.text(max_size=8)),
+    (pa.binary(), st.binary(max_size=8)),
+    (pa.binary(3), st.binary(min_size=3, max_size=3)),
+    (pa.date32(), st.dates()),
+    (
+        pa.time32("ms"),
+        st.times().map(lambda t: t.replace(microsecond=t.microsecond // 1000 * 1000)),
+    ),
+    (pa.time64("us"), st.times()),
+    (pa.timestamp("us"), st.datetimes(dt.datetime(1800, 1, 1), dt.datetime(2200, 1, 1))),
+    (pa.timestamp("ms", "UTC"), SECONDS.map(lambda s: dt.datetime.fromtimestamp(s, UTC))),
+    (pa.duration("us"), SECONDS.map(lambda s: dt.timedelta(microseconds=s))),
+]
+TABLE = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> tuple[pa.DataType, list[Any]]:
+    """An Arrow type, perhaps of lists, and some values of it, some of them null."""
+    kind, values = draw(st.sampled_from(LEAVES))
+    form = draw(st.sampled_from(["one", "one", "list", "large", "fixed", "nested", "deep", "rows"]))
+    if form in ("list", "large"):
+        values = st.lists(values, max_size=3)
+        kind = pa.list_(kind) if form == "list" else pa.large_list(kind)
+    elif form == "fixed":
+        kind, values = pa.list_(kind, 2), st.lists(values, min_size=2, max_size=2)
+    elif form == "nested":
+        kind, values = pa.list_(pa.list_(kind)), st.lists(st.lists(values, max_size=3), max_size=3)
+    elif form == "deep":
+        inner = st.lists(st.lists(values, max_size=2), max_size=2)
+        kind, values = pa.list_(pa.list_(pa.list_(kind))), st.lists(inner, max_size=2)
+    elif form == "rows":
+        pair = st.lists(values, min_size=2, max_size=2)
+        kind, values = pa.list_(pa.list_(kind, 2)), st.lists(pair, max_size=2)
+    return kind, draw(st.lists(st.none() | values, min_size=3, max_size=3))
+
+
+def exported(dataset: Path, dest: Path, **how: Any) -> pa.Table:
+    export(ExportOptions((str(dataset),), str(dest), **how))
+    return pq.read_table(dest)
+
+
+@TABLE
+@given(st.lists(columns(), min_size=1, max_size=4))
+def test_columns_come_back_with_their_types(
+    tmp_path_factory: pytest.TempPathFactory, found: list[tuple[pa.DataType, list[Any]]]
+) -> None:
+    folder = tmp_path_factory.mktemp("back")
+    fields = [pa.field(f"c{n}", kind) for n, (kind, _) in enumerate(found)]
+    arrays = [pa.array(values, kind) for kind, values in found]
+    number = pa.array([1, 2, 3])
+    table = pa.Table.from_arrays([number, *arrays], schema=pa.schema([("n", pa.int64()), *fields]))
+    tfrec_cli.convert(table, folder / "set")
+    back = exported(folder / "set", folder / "t.parquet")
+    for name in table.column_names:
+        kept = table[name]
+        if kept.null_count == len(kept):
+            assert back[name].null_count == len(kept)
+            continue
+        assert back[name].to_pylist() == kept.to_pylist()
+        assert back[name].type == table.schema.field(name).type
+
+
+def test_what_casts_round_or_change_comes_back_as_documented(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "double": pa.array([0.1, None], pa.float64()),
+            "decimal": pa.array([decimal.Decimal("1.50"), None], pa.decimal128(10, 2)),
+            "word": pa.array(["a", "b"]).dictionary_encode(),
+            "parent": [{"child": 1, "name": "x"}, {"child": None, "name": "y"}],
+            "seconds": pa.array([1, 2], pa.timestamp("s")),
+        }
+    )
+    tfrec_cli.convert(table, tmp_path / "set")
+    back = exported(tmp_path / "set", tmp_path / "t.parquet")
+    assert back.column_names == ["decimal", "double", "parent/child", "parent/name", "seconds",
+                                 "word"]  # fmt: skip
+    assert back["double"].to_pylist() == [float(np.float32(0.1)), None]
+    assert (back["decimal"].type, back["decimal"].to_pylist()) == (pa.float32(), [1.5, None])
+    assert (back["word"].type, back["word"].to_pylist()) == (pa.string(), ["a", "b"])
+    assert back["parent/child"].to_pylist() == [1, None]
+    assert back["seconds"].to_pylist() == [dt.datetime(1970, 1, 1, 0, 0, s) for s in (1, 2)]
+
+
+def test_exact_decimals(tmp_path: Path) -> None:
+    values = [decimal.Decimal("12345678901234567.89"), None]
+    table = pa.table({"d": pa.array(values, pa.decimal128(20, 2))})
+    schema = {"version": 1, "features": {"d": {"type": "bytes", "missing": "omit",
+                                               "arrow": "decimal128(20, 2)"}}}  # fmt: skip
+    tfrec_cli.convert(table, tmp_path / "set", schema=schema)
+    assert exported(tmp_path / "set", tmp_path / "t.parquet")["d"].to_pylist() == values
+
+
+def test_defaults_that_the_type_cannot_hold_widen_it(tmp_path: Path) -> None:
+    table = pa.table({"a": pa.array([1, None], pa.uint8())})
+    schema = {"version": 1, "features": {
+        "a": {"type": "int64", "missing": {"default": -1}, "arrow": "uint8"}}}  # fmt: skip
+    tfrec_cli.convert(table, tmp_path / "set", schema=schema)
+    back = exported(tmp_path / "set", tmp_path / "t.parquet")
+    assert (back["a"].type, back["a"].to_pylist()) == (pa.int64(), [1, -1])
+
+
+def test_a_value_that_is_not_of_its_type_is_named(tmp_path: Path) -> None:
+    tfrec_cli.convert(pa.table({"a": pa.array([True, False, True])}), tmp_path / "set", name="d")
+    shard = Path(shard_paths(tmp_path / "set")[0])
+    encoded = _kernel.encode([FeatureColumn("a", pa.array([1, 0, 7]))])
+    shard.write_bytes(bytes(encoded.data))
+    with pytest.raises(DatasetError, match=r"record 2, feature a: 7 cannot be bool.*--plain-types"):
+        exported(tmp_path / "set", tmp_path / "t.parquet")
+    assert not (tmp_path / "t.parquet").exists()
+    back = exported(tmp_path / "set", tmp_path / "t.parquet", plain=True)
+    assert back["a"].to_pylist() == [1, 0, 7]
+
+
+def test_row_lengths_that_do_not_add_up_are_named(tmp_path: Path) -> None:
+    tfrec_cli.convert(pa.table({"a": [[[1], [2, 3]], [[4]]]}), tmp_path / "set", name="d")
+    shard = Path(shard_paths(tmp_path / "set")[0])
+    broken = [
+        FeatureColumn("a", pa.array([[1, 2, 3], [4, 5]])),
+        FeatureColumn("a/row_lengths", pa.array([[1, 2], [1]])),
+    ]
+    shard.write_bytes(bytes(_kernel.encode(broken).data))
+    with pytest.raises(DatasetError, match=r"record 1, feature a: its list lengths add up to 1"):
+        exported(tmp_path / "set", tmp_path / "t.parquet")
+
+
+def test_foreign_records_are_text_where_all_of_it_is(tmp_path: Path) -> None:
+    values = [
+        FeatureColumn("text", pa.array([b"a", b"\xc3\xa9"])),
+        FeatureColumn("raw", pa.array([b"a", b"\xff"])),
+        FeatureColumn("words", pa.array([[b"a"], [b"b", b"c"]])),
+    ]
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes(bytes(_kernel.encode(values).data))
+    back = exported(path, tmp_path / "t.parquet")
+    assert {f.name: f.type for f in back.schema} == {
+        "raw": pa.binary(), "text": pa.string(), "words": pa.list_(pa.string()),
+    }  # fmt: skip
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    """A dataset of two splits, with labels, gaps and text that needs care."""
+    table = pa.table(
+        {
+            "id": list(range(20)),
+            "kind": ["cat", "dog"] * 10,
+            "note": ['say "hi",\nnow', None, "é\\", ""] * 5,
+            "tags": [[1, 2], [], None, [3]] * 5,
+            "when": pa.array([dt.datetime(2020, 1, 1)] * 20, pa.timestamp("ms")),
+            "x": [0.1, float("nan"), None, float("inf")] * 5,
+        }
+    )
+    schema = {
+        "version": 1,
+        "rest": "keep",
+        "features": {"kind": {"labels": ["cat", "dog"]}},
+    }
+    tfrec_cli.convert(
+        table, tmp_path / "set", schema=schema, split="train=0.7,test=0.3", split_exact=True
+    )
+    return tmp_path / "set"
+
+
+def test_json_lines(people: Path, tmp_path: Path) -> None:
+    report = export(ExportOptions((str(people),), str(tmp_path / "a.jsonl"), split_column="split"))
+    rows = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text("utf-8").splitlines()]
+    assert report.records == len(rows) == 20
+    assert sorted(row["id"] for row in rows) == list(range(20))
+    by_id = {row["id"]: row for row in rows}
+    assert {k: v for k, v in by_id[0].items() if k != "split"} == {
+        "id": 0, "kind": 0, "note": 'say "hi",\nnow', "tags": [1, 2],
+        "when": "2020-01-01T00:00:00.000", "x": 0.1,
+    }  # fmt: skip
+    assert [by_id[1][key] for key in ("note", "tags", "x")] == [None, [], None]
+    assert [by_id[2][key] for key in ("note", "tags", "x")] == ["é\\", None, None]
+    assert {row["split"] for row in rows} == {"train", "test"}
+
+
+def test_csv_comes_back_by_a_csv_reader(people: Path, tmp_path: Path) -> None:
+    export(ExportOptions((str(people),), str(tmp_path / "a.csv.gz"), split="train",
+                         label_names=True))  # fmt: skip
+    with gzip.open(tmp_path / "a.csv.gz", "rt", newline="", encoding="utf-8") as file:
+        rows = {int(row["id"]): row for row in csv.DictReader(file)}
+    assert len(rows) == 14
+    for number, row in rows.items():
+        assert row["kind"] == ("cat", "dog")[number % 2]
+        assert row["note"] == ('say "hi",\nnow', "", "é\\", "")[number % 4]
+        assert row["tags"] == ("[1,2]", "[]", "", "[3]")[number % 4]
+        assert row["x"] == ("0.1", "nan", "", "inf")[number % 4]
+
+
+def test_an_exported_csv_converts_to_equal_records(tmp_path: Path) -> None:
+    tfrec_cli.convert(EXAMPLES / "penguins.csv", tmp_path / "a")
+    export(ExportOptions((str(tmp_path / "a"),), str(tmp_path / "back.csv")))
+    tfrec_cli.convert(tmp_path / "back.csv", tmp_path / "b", schema=str(tmp_path / "a/schema.yaml"))
+    records = [list(tfrec_cli.open_dataset(tmp_path / name).records()) for name in ("a", "b")]
+    assert records[0] == records[1]
+
+
+def test_splits_become_files_of_a_folder(people: Path, tmp_path: Path) -> None:
+    report = export(ExportOptions((str(people),), str(tmp_path / "out"), to="parquet"))
+    assert {file.name: file.records for file in report.files} == {
+        "train.parquet": 14, "test.parquet": 6,
+    }  # fmt: skip
+    assert sorted(os.listdir(tmp_path / "out")) == ["test.parquet", "train.parquet"]
+    with pytest.raises(UsageError, match=r"splits \(train, test\)"):
+        export(ExportOptions((str(people),), str(tmp_path / "one.parquet")))
+
+
+def test_columns_choose_and_order(people: Path, tmp_path: Path) -> None:
+    back = exported(people, tmp_path / "a.parquet", columns=("tags", "id"), split="test")
+    assert back.column_names == ["tags", "id"]
+    with pytest.raises(UsageError, match=r'no feature is called "idd".*Did you mean "id"'):
+        exported(people, tmp_path / "b.parquet", columns=("idd",), split="test")
+
+
+def test_pictures_come_back_as_they_were(tmp_path: Path) -> None:
+    tfrec_cli.convert(EXAMPLES / "digits", tmp_path / "set")
+    export(ExportOptions((str(tmp_path / "set"),), str(tmp_path / "out"), to="images"))
+
+    def all_files(top: Path) -> dict[str, bytes]:
+        found = sorted(path for path in top.rglob("*") if path.is_file())
+        return {str(path.relative_to(top)): path.read_bytes() for path in found}
+
+    assert all_files(tmp_path / "out") == all_files(EXAMPLES / "digits")
+
+
+def test_picture_names_are_unique_and_stay_inside(tmp_path: Path) -> None:
+    png, jpeg = b"\x89PNG\r\n\x1a\n1", b"\xff\xd8\xff2"
+    names = [b"../../evil.png", b"a.png", b"a.png", b"..", b"", b"/etc/passwd", b"a.png"]
+    columns = [
+        FeatureColumn("image/encoded", pa.array([png] * 5 + [jpeg] * 2)),
+        FeatureColumn("image/filename", pa.array(names)),
+        FeatureColumn("image/class/text", pa.array([b"../up"] * 6 + [b"a/b"])),
+    ]
+    (tmp_path / "d.tfrecord").write_bytes(bytes(_kernel.encode(columns).data))
+    (tmp_path / "in").mkdir()
+    export(
+        ExportOptions((str(tmp_path / "d.tfrecord"),), str(tmp_path / "in" / "out"), to="images")
+    )
+    found = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()}
+    assert found == {
+        "d.tfrecord", "in/out/up/evil.png", "in/out/up/a.png", "in/out/up/a-2.png",
+        "in/out/up/d-000003.png", "in/out/up/d-000004.png", "in/out/up/passwd.jpg",
+        "in/out/a_b/a.png.jpg",
+    }  # fmt: skip
+
+
+@given(st.text())
+def test_safe_names_are_names(text: str) -> None:
+    name = safe_name(text, "x")
+    assert name not in ("", ".", "..")
+    assert "/" not in name
+    assert not name.startswith(".")
+    assert len(os.fsencode(name.encode("utf-8", "replace"))) <= 255
+
+
+def test_damage_ends_with_code_3_and_leaves_nothing(tmp_path: Path) -> None:
+    tfrec_cli.convert(pa.table({"a": list(range(100))}), tmp_path / "set")
+    shard = Path(shard_paths(tmp_path / "set")[0])
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 2] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(DamageError, match=r"record \d+, byte"):
+        export(ExportOptions((str(tmp_path / "set"),), str(tmp_path / "a.parquet")))
+    command = [sys.executable, "-m", "tfrec_cli", "export", "set", "a.parquet"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert sorted(os.listdir(tmp_path)) == ["set"]
+
+
+@pytest.mark.parametrize("dest", ["here.csv", "folder", "set", "set/a.csv", "other.tfrecord"])
+def test_nothing_that_is_there_is_replaced(people: Path, tmp_path: Path, dest: str) -> None:
+    (tmp_path / "here.csv").write_text("mine")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_text("mine")
+    (tmp_path / "other.tfrecord").write_text("mine")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises((DatasetError, UsageError)):
+        export(ExportOptions((str(people),), str(tmp_path / dest), to="csv",
+                             split_column="s" if dest != "set/a.csv" else None))  # fmt: skip
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert after == before
+
+
+def test_the_command(people: Path, tmp_path: Path) -> None:
+    run = CliRunner()
+    result = run.invoke(cli, ["export", str(people), str(tmp_path / "o"), "--to", "csv", "--json"])
+    document = json.loads(result.stdout)
+    assert (document["records"], len(document["files"])) == (20, 2)
+    command = [sys.executable, "-m", "tfrec_cli", "export", str(people), "-", "--to", "jsonl"]
+    done = subprocess.run([*command, "--split", "test"], capture_output=True, text=True, check=True)
+    assert len(done.stdout.splitlines()) == 6
+    assert "6 records" in done.stderr
+    for wrong in (["-"], ["x.txt"], ["x.csv", "--to", "jsonl"], ["-", "--to", "parquet"]):
+        done = subprocess.run([*command[:4], *wrong], capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
