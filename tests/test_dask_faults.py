@@ -62,10 +62,12 @@ def content(dest: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(dest.iterdir())}
 
 
-def start(source: str, dest: Path, address: str, *options: str) -> subprocess.Popen[str]:
+def start(source: str, dest: Path, address: str | None, *options: str) -> subprocess.Popen[str]:
+    """Start a conversion on a cluster; without an address on one of its own."""
+    where = [] if address is None else ["--scheduler", address]
     command = [sys.executable, "-m", "tfrec_cli", "convert", source, str(dest), *SLOW]
     return subprocess.Popen(
-        [*command, "--engine", "dask", "--scheduler", address, *options],
+        [*command, "--engine", "dask", *where, *options], start_new_session=True,
         env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -186,6 +188,20 @@ def test_an_interrupted_run_leaves_nothing(
     assert not (tmp_path / "d").exists()
     # The workers are free again, and as they were.
     assert ended(start(source, tmp_path / "d", two.address, "--limit", "100"))[0] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", STAGES)
+def test_ctrl_c_at_a_terminal_ends_a_cluster_of_its_own(
+    tmp_path: Path, source: str, stage: str
+) -> None:
+    run = start(source, tmp_path / "d", None, *STAGES[stage], "-j", "2")
+    wait_for(begun(stage, tmp_path / "d"))
+    # It goes to all processes.
+    os.killpg(run.pid, signal.SIGINT)
+    code, said = ended(run)
+    assert (code, said.strip()) == (130, "tfrec: interrupted; nothing was left behind.")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -49,6 +50,13 @@ class Outcome:
 
 _thread = threading.local()
 _passed: set[str] = set()
+
+
+def dask_setup(_worker: Any) -> None:
+    """Called by Dask in the workers that a run starts for itself. Ctrl-C goes to all processes of a
+    terminal, but it is for the run to end its workers.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def check_wanted() -> None:

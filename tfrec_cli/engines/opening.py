@@ -73,7 +73,7 @@ def _local(distributed: Any, jobs: int, after: ExitStack) -> Any:
     """A client of a new cluster on this machine."""
     cluster = distributed.LocalCluster(
         n_workers=jobs, threads_per_worker=1, memory_limit=0, dashboard_address=None,
-        silence_logs=_SILENT,
+        silence_logs=_SILENT, preload="tfrec_cli.engines.calls",
     )  # fmt: skip
     after.enter_context(cluster)
     return after.enter_context(distributed.Client(cluster, set_as_default=False))
