@@ -187,6 +187,19 @@ def test_foreign_records_are_text_where_all_of_it_is(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_of_sequence_examples_the_context_is_told_to_be_all(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    message = tf.train.SequenceExample()
+    message.context.feature["id"].int64_list.value.append(1)
+    message.feature_lists.feature_list["t"].feature.add().float_list.value.append(1.0)
+    with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
+        writer.write(message.SerializeToString())
+    report = export(ExportOptions((str(tmp_path / "a.tfrecord"),), str(tmp_path / "a.jsonl")))
+    assert (tmp_path / "a.jsonl").read_text() == '{"id":1}\n'
+    assert "SequenceExample: the context alone" in report.notices[0]
+
+
 @pytest.fixture
 def people(tmp_path: Path) -> Path:
     """A dataset of two splits, with labels, gaps and text that needs care."""

@@ -355,6 +355,44 @@ def test_plan_tells_of_features_and_bytes(tmp_path: Path) -> None:
     assert {f["key"] for f in plan["footprint"]["features"]} == {"id", "name", "weight", "tags"}
 
 
+def test_features_without_a_kind_leave_the_manifest_open(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    message = tf.train.Example()
+    message.features.feature["x"].SetInParent()
+    message.features.feature["y"].int64_list.value.append(1)
+    write(tmp_path / "a.tfrecord", [message.SerializeToString()])
+    manifest = tfrec_cli.convert(tmp_path / "a.tfrecord", tmp_path / "out", verify=True)
+    assert manifest.features == ()
+    assert "feature x has no value in any record, and no kind" in manifest.notices
+
+
+def test_the_same_again_is_up_to_date_by_content(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tfrecord.gz", people(3), "gzip")
+    crc = _kernel.crc32c(path.read_bytes())
+    assert tfrec_cli.convert(path, tmp_path / "out").sources[0].crc32c == crc
+
+
+def test_sequence_examples_are_passed_on(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    message = tf.train.SequenceExample()
+    message.context.feature["id"].int64_list.value.append(1)
+    message.feature_lists.feature_list["t"].feature.add().float_list.value.append(1.0)
+    write(tmp_path / "a.tfrecord", [message.SerializeToString()])
+    manifest = tfrec_cli.convert(tmp_path / "a.tfrecord", tmp_path / "out", verify=True)
+    assert any("a SequenceExample" in notice for notice in manifest.notices)
+    assert all_records(tmp_path / "out") == [message.SerializeToString()]
+
+
+def test_plan_takes_records_that_are_no_examples(tmp_path: Path) -> None:
+    write(tmp_path / "a.tfrecord", [b"\xff" * 100] * 3)
+    command = ["plan", str(tmp_path / "a.tfrecord"), str(tmp_path / "out")]
+    result = CliRunner().invoke(cli, command)
+    assert result.exit_code == 0, result.output
+    assert "none: the records are no tf.train.Examples" in result.output
+
+
 def test_nothing_to_read(tmp_path: Path) -> None:
     (tmp_path / "a.tfrecord").write_bytes(b"")
     with pytest.raises(SourceError, match="has no records, so there is nothing"):

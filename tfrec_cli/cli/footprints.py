@@ -23,7 +23,7 @@ def footprint_lines(found: Footprint) -> Iterator[str]:
     total = max(found.total, 1)
     groups = found.groups
     shown = groups[:SHOWN_FEATURES]
-    width = min(40, max(len("where the bytes go"), *(len(f.key) for f in shown)))
+    width = min(40, max(len(key) for key in ("where the bytes go", *(f.key for f in shown))))
     head = ("values", "names", "protobuf", "framing", "all", "")
     yield f"{'where the bytes go':<{width}}" + "".join(f"{word:>11}" for word in head).rstrip()
     for feature in shown:

@@ -106,7 +106,10 @@ def _lines(found: Forecast) -> Iterator[str]:
     for split in found.splits:
         yield from _split_lines(split)
     how = "inferred" if found.inferred else "given"
-    yield f"  schema   {how}, {plural(len(found.footprint.features), 'feature')}"
+    if features := len(found.footprint.features):
+        yield f"  schema   {how}, {plural(features, 'feature')}"
+    else:
+        yield "  schema   none: the records are no tf.train.Examples"
     if found.rejected:
         yield f"  skipped  {plural(found.rejected, 'row')} in error"
     yield f"  sample   {_sample(found)}"

@@ -18,7 +18,7 @@ from tfrec_cli.dataset.manifest import SCHEMA, FeatureFacts, manifest_path
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.dataset.occupant import occupant
 from tfrec_cli.dataset.staging import Stage, recover, staging
-from tfrec_cli.errors import DatasetError, SchemaError, UsageError, listed, shorten
+from tfrec_cli.errors import DatasetError, SchemaError, UsageError, counted, listed, shorten
 from tfrec_cli.export.columns import Column, NotText, plan_columns
 from tfrec_cli.export.options import ExportedFile, ExportOptions, ExportReport, Goal, goal_of
 from tfrec_cli.export.pictures import PictureFolder, picture_features, refuse_none
@@ -136,6 +136,12 @@ class _Tables:
         return tuple(_narrowed(column) for column in columns) if narrow else columns
 
     def _notices(self) -> Iterator[str]:
+        manifest = self._dataset.manifest
+        # Where no manifest told the features, all records were looked at for them.
+        looked = manifest is None or not manifest.features
+        if looked and (sequences := self._dataset.survey().sequences):
+            what = counted(sequences, "record")
+            yield f"{what} of SequenceExample: the context alone is written"
         encoded = [c.name for c in self._columns if not is_lossless(self._goal.to, c.type)]
         if encoded:
             yield f"bytes that are no text are written in base64: {listed(encoded, 8)}"

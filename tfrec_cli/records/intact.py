@@ -38,6 +38,10 @@ class Content(Protocol):
     size: int
     faults: list[Fault]
 
+    @property
+    def crc32c(self) -> int | None:
+        """Of the file as it lies on the disk, once all of it was read and where that was asked."""
+
     def readinto(self, view: memoryview) -> int:
         """Put the next bytes into `view`; how many, 0 at the end."""
 
@@ -51,6 +55,7 @@ class SpanStream:
     container: Container = "none"
     size: int = 0
     faults: list[Fault] = field(default_factory=list)
+    crc32c: None = None
 
     def readinto(self, view: memoryview) -> int:
         """Put the next bytes into `view`; how many, 0 at the end."""
@@ -60,11 +65,14 @@ class SpanStream:
 
 
 @contextmanager
-def open_content(path: str, span: Span | None = None) -> Iterator[Content]:
-    """The content of the file at `path`, or of a span of it. Raises OSError."""
+def open_content(path: str, span: Span | None = None, checksum: bool = False) -> Iterator[Content]:
+    """The content of the file at `path`, or of a span of it. Raises OSError.
+
+    checksum: whether the CRC32C of the file is taken, which is for whole files.
+    """
     with open(path, "rb", buffering=0 if span else -1) as file:
         if span is None:
-            yield ContentStream(file, False, promised_compression(path))
+            yield ContentStream(file, checksum, promised_compression(path))
         else:
             file.seek(span.start)
             size = span.end - span.start

@@ -121,6 +121,11 @@ class ContentStream:
             self._chunks = _gzip(self) if self.container == "gzip" else _zlib(self)
         self._waiting = memoryview(b"")
 
+    @property
+    def crc32c(self) -> int | None:
+        """Of the bytes of the file that were read, where it was asked for."""
+        return self.raw.crc32c
+
     def readinto(self, view: memoryview) -> int:
         """Put the next bytes of content into `view`; how many, 0 at the end."""
         if self._chunks is None:

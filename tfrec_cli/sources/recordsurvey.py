@@ -46,7 +46,7 @@ class Run:
 @dataclass(frozen=True, slots=True)
 class FileScan:
     """What one file holds. examples: how many of its records are Examples. odd: what keeps its
-    features from being known for sure, in words.
+    features from being known for sure, in words. crc32c: of the file, where it was read.
     """
 
     file: RecordFile
@@ -54,6 +54,7 @@ class FileScan:
     features: tuple[FeatureTally, ...] = ()
     examples: int = 0
     odd: tuple[str, ...] = ()
+    crc32c: int | None = None
 
     @property
     def records(self) -> int:
@@ -178,18 +179,19 @@ def _scan(file: RecordFile, run_bytes: int) -> FileScan:
     """Read a file from end to end."""
     tally, gathering = Tally(), _Runs(run_bytes)
     try:
-        with open_content(file.path) as stream:
+        with open_content(file.path, checksum=True) as stream:
             for block in intact_blocks(file.path, stream):
                 found = _kernel.survey_examples(block.data, block.ends)
                 tally.add(found, block.ends, block.record, block.offset)
                 gathering.add(block.offset, int(block.ends[-1]), len(block.ends))
             runs = gathering.runs(stream.container == "none", stream.size)
+            crc = stream.crc32c
     except OSError as error:
         raise unreadable(file.path, error) from error
     features = [FeatureTally(key) for key in tally.keys]
     for feature, facts in zip(features, tally.facts, strict=True):
         feature.add(facts)
-    return FileScan(file, runs, tuple(features), tally.examples, tuple(_odd(file, tally)))
+    return FileScan(file, runs, tuple(features), tally.examples, tuple(_odd(file, tally)), crc)
 
 
 class _Runs:
@@ -275,7 +277,9 @@ def _doubts(tally: FeatureTally) -> Iterator[str]:
     if len(kinds) > 1:
         found = ", ".join(f"{kind} in {records:,}" for kind, records in kinds.items())
         yield f"feature {name} is of several kinds: {found} records"
-    if not _is_usable(tally) and tally.kind != _NO_KIND:
+    if tally.kind == _NO_KIND:
+        yield f"feature {name} has no value in any record, and no kind"
+    elif not _is_usable(tally):
         yield f"feature {name}: it is no column, for its name is empty or no printable UTF-8"
 
 

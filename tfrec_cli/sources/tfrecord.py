@@ -8,7 +8,7 @@ are columns of int64, float32 or binary, or of lists of these, null where a reco
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -96,7 +96,10 @@ class TFRecordSource:
         return Survey(
             columns=columns,
             partitions=tuple(_partitions(contents, types)),
-            fingerprints=prints,
+            fingerprints=tuple(
+                replace(seen, crc32c=scan.crc32c)
+                for seen, scan in zip(prints, contents.scans, strict=True)
+            ),
             notices=(*found.notices, *contents.notices, *_notices(contents)),
             options=self.options.model_dump(),
             records=WholeRecords(RECORD, contents.features, contents.sure, contents.arrow),
