@@ -359,3 +359,21 @@ def test_the_command(people: Path, tmp_path: Path) -> None:
         done = subprocess.run([*command[:4], *wrong], capture_output=True, text=True, check=False)
         assert done.returncode == 2
         assert "Traceback" not in done.stderr
+
+
+def test_a_killed_export_leaves_nothing_at_dest_and_the_next_one_cleans_up(
+    people: Path, tmp_path: Path
+) -> None:
+    script = (
+        "import os, sys\n"
+        "from tfrec_cli.export import ExportOptions, export, tables\n"
+        "tables._LineWriter.write = lambda self, rows: os._exit(9)\n"
+        "export(ExportOptions((sys.argv[1],), sys.argv[2], split='train'))\n"
+    )
+    dest = tmp_path / "a.jsonl"
+    done = subprocess.run([sys.executable, "-c", script, str(people), str(dest)], check=False)
+    assert done.returncode == 9
+    assert not dest.exists()
+    assert any(".a.jsonl.tfrec-" in name for name in os.listdir(tmp_path))
+    export(ExportOptions((str(people),), str(dest), split="train"))
+    assert sorted(os.listdir(tmp_path)) == ["a.jsonl", "set"]

@@ -355,6 +355,17 @@ def test_plan_tells_of_features_and_bytes(tmp_path: Path) -> None:
     assert {f["key"] for f in plan["footprint"]["features"]} == {"id", "name", "weight", "tags"}
 
 
+def test_defaults_beside_labels_are_no_damage_of_what_is_passed_on(tmp_path: Path) -> None:
+    rules = {"labels": ["cat", "dog"], "missing": {"default": -2}, "unknown": {"default": -1}}
+    schema = {"version": 1, "features": {"kind": rules}}
+    table = pa.table({"kind": ["cat", "fox", None]})
+    tfrec_cli.convert(table, tmp_path / "a", schema=schema)
+    manifest = tfrec_cli.convert(tmp_path / "a", tmp_path / "b", verify=True)
+    assert manifest.features[0].labels == ("cat", "dog")
+    result = CliRunner().invoke(cli, ["verify", str(tmp_path / "b")])
+    assert result.exit_code == 0, result.output
+
+
 def test_features_without_a_kind_leave_the_manifest_open(tmp_path: Path) -> None:
     import tensorflow as tf
 

@@ -68,7 +68,8 @@ def _from_facts(facts: FeatureFacts, feature: Feature | None) -> Expected:
     fixed = Expected(facts.key, facts.type, required=facts.missing != "omit")
     if not facts.ragged:
         fixed = _with_shape(fixed, facts.shape or ())
-    if facts.labels is None or feature is None:
+    if facts.labels is None or feature is None or feature.labels is None:
+        # The schema of records that were passed on does not know which other numbers were written.
         return fixed
     return _with_labels(fixed, facts.first_label, len(facts.labels), feature)
 
