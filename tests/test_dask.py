@@ -50,11 +50,14 @@ def tfrec(*words: object, **environment: str) -> subprocess.CompletedProcess[str
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"shards": 3}, {"shards": 3, "shuffle": True, "split": "a=0.7,b=0.3", "compression": "gzip"}],
-    ids=str,
-)
+ALIKE: list[dict[str, Any]] = [
+    {"shards": 3},
+    {"shards": 3, "shuffle": True, "split": "a=0.7,b=0.3", "compression": "gzip"},
+    {"shards": 5, "sort_by": "text", "split": "a=0.7,b=0.3", "stratify": "c"},
+]
+
+
+@pytest.mark.parametrize("options", ALIKE[:2], ids=str)
 def test_workers_write_what_threads_write(
     tmp_path: Path, two: Cluster, options: dict[str, Any]
 ) -> None:
@@ -64,6 +67,21 @@ def test_workers_write_what_threads_write(
         tfrec_cli.convert(source, tmp_path / engine / "d", engine=engine, **where, **options)  # type: ignore[arg-type]
     assert content(tmp_path / "threads" / "d") == content(tmp_path / "dask" / "d")
     assert [path.name for path in (tmp_path / "dask").iterdir()] == ["d"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 4])
+def test_the_number_of_workers_changes_no_byte(tmp_path: Path, workers: int) -> None:
+    source = table(tmp_path)
+    with cluster(tmp_path / "cluster", workers) as made:
+        for number, options in enumerate(ALIKE):
+            found = []
+            for engine in ("threads", "dask"):
+                where = {"scheduler": made.address} if engine == "dask" else {}
+                home = tmp_path / engine / f"{number}"
+                tfrec_cli.convert(source, home / "d", engine=engine, **where, **options)  # type: ignore[arg-type]
+                found.append(content(home / "d"))
+            assert found[0] == found[1]
 
 
 def test_the_command_with_relative_paths_and_a_profile(tmp_path: Path, two: Cluster) -> None:

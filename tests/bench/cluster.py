@@ -4,8 +4,8 @@
     python tests/bench/cluster.py workers     one worker against two, real processes
 
 `driver` plans and gathers the receipts of a shuffle of 1.3 TB without any data: tasks are pickled
-and answered at once. Its limits are 60 s and 1 GiB. `workers` converts the data set *wide* of
-tests/bench/run.py with workers of one thread each, on a memory file system.
+and answered at once. Its limits are 60 s and 1 GiB. `workers` converts copies of the data set
+*wide* of tests/bench/run.py, with workers of one thread each, on a memory file system.
 """
 
 from __future__ import annotations
@@ -29,11 +29,15 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 PARTITIONS, SHARDS, ROWS, RECORD = 10_000, 10_000, 250_000, 512.0
 
 
+COMPRESSED = ["--compression", "gzip:1"]
+
+
 def main() -> None:
     """Measure what is asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("part", choices=["driver", "workers"])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--copies", type=int, default=4, help="files of the table")
     parser.add_argument("--scale", type=float, default=1.0, help="part of the rows of the table")
     parser.add_argument("--data", type=Path, default=Path("/dev/shm/tfrec-bench"))
     asked = parser.parse_args()
@@ -159,7 +163,7 @@ def workers(asked: argparse.Namespace) -> None:
 
     asked.data.mkdir(parents=True, exist_ok=True)
     asked.inputs = ["parquet"]
-    case = run._cases("wide", asked)[0]
+    source = _copies(run._cases("wide", asked)[0].path, asked)
     found: dict[tuple[str, str], list[float]] = {}
     orders = {"source order": [], "shuffled": ["--shuffle"]}
     with cluster(asked.data / "one", 1) as one, cluster(asked.data / "two", 2) as two:
@@ -171,15 +175,26 @@ def workers(asked: argparse.Namespace) -> None:
         for _ in range(asked.rounds):
             for order, engine in itertools.product(orders, engines):
                 words = [*orders[order], *engines[engine], "--shards", "16"]
-                found.setdefault((order, engine), []).append(_seconds(case.path, asked.data, words))
+                found.setdefault((order, engine), []).append(_seconds(source, asked.data, words))
     print("\n".join(_table(orders, list(engines), partial(_median, found))))
     print(f"\nload {os.getloadavg()[0]:.1f} at the end; seconds, medians of {asked.rounds} rounds")
+
+
+def _copies(table: Path, asked: argparse.Namespace) -> Path:
+    """A folder with the table as several files."""
+    folder: Path = asked.data / f"copies-{asked.copies}-{asked.scale:g}"
+    folder.mkdir(exist_ok=True)
+    for at in range(asked.copies):
+        copy = folder / f"part-{at}.parquet"
+        if not copy.exists():
+            copy.hardlink_to(table)
+    return folder
 
 
 def _seconds(source: Path, folder: Path, words: list[str]) -> float:
     command = [sys.executable, "-m", "tfrec_cli", "convert", str(source), str(folder / "out")]
     began = time.perf_counter()
-    subprocess.run([*command, "-q", "--overwrite", "--force", *words], check=True)
+    subprocess.run([*command, "-q", "--overwrite", "--force", *COMPRESSED, *words], check=True)
     return time.perf_counter() - began
 
 
@@ -190,7 +205,7 @@ def _median(found: dict[tuple[str, str], list[float]], order: str, engine: str) 
 def _table(
     orders: Iterable[str], engines: list[str], median: Callable[[str, str], float]
 ) -> Iterator[str]:
-    yield f"| wide, Parquet, 16 shards | {' | '.join(engines)} | 2 workers are |"
+    yield f"| wide, Parquet, 16 shards, gzip:1 | {' | '.join(engines)} | 2 workers are |"
     yield "|---" * (len(engines) + 2) + "|"
     for order in orders:
         cells = [f"{median(order, engine):.2f}" for engine in engines]
