@@ -22,6 +22,7 @@ FLOORS = [
         "wrappings",
         "stages",
         "scratch",
+        "interruption",
     },
     {"_kernel"},
     {"schema"},

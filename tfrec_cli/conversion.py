@@ -143,7 +143,7 @@ def _open_dest(
         if sys.stdout.isatty():
             raise UsageError("DEST is - but standard output is a terminal. Pipe it somewhere.")
         return dest, None, None
-    stage = recover(dest, options.fsync, keep=not options.overwrite)
+    stage = recover(dest, options.fsync, keep=not options.overwrite, writes=True)
     interrupted = None if stage is None else read_interrupted(stage)
     if interrupted is not None and not options.resume:
         refuse_plain(dest.text, interrupted)

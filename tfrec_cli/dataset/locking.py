@@ -7,12 +7,20 @@ import fcntl
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from tfrec_cli.dataset.failures import failure, writing
+from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.errors import DatasetError
+from tfrec_cli.interruption import unbroken
 
+_DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _HELD = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES}
+
+
+class BusyError(DatasetError):
+    """Another run is at work on DEST."""
 
 
 @contextmanager
@@ -20,15 +28,42 @@ def locked(path: Path, dest: str) -> Iterator[None]:
     """Hold the lock file `path` for the block; the file is gone afterwards.
 
     The lock ends with the process however it ends; a file left by a killed run is no lock. Raises
-    DatasetError where another run holds it, OSError where the file cannot be made.
+    BusyError where another run holds it, OSError where the file cannot be made.
     """
-    lock = _take(path, dest)
+    lock = -1
     try:
+        with unbroken():
+            lock = _take(path, dest)
         yield
     finally:
-        with suppress(OSError):
-            os.unlink(path)
-        os.close(lock)
+        if lock >= 0:
+            with unbroken():
+                with suppress(OSError):
+                    os.unlink(path)
+                os.close(lock)
+
+
+@contextmanager
+def locked_dest(dest: Dest) -> Iterator[bool]:
+    """Hold the lock of `dest`: beside it, or inside (then True) where the folder above is not ours.
+
+    Raises DatasetError; BusyError where another run holds it.
+    """
+    with ExitStack() as after:
+        beside = dest.path.parent / f".{dest.label}.tfrec-lock"
+        inside = False
+        try:
+            after.enter_context(locked(beside, dest.text))
+        except OSError as error:
+            if os.path.lexists(beside):
+                # Another user's: to go around it would be two runs onto one DEST.
+                raise failure(error, beside) from error
+            if error.errno not in _DENIED or dest.kind != "folder" or not dest.path.is_dir():
+                raise failure(error, dest.text) from error
+            inside = True
+            with writing(dest.text):
+                after.enter_context(locked(dest.path / ".tfrec-lock", dest.text))
+        yield inside
 
 
 def _take(path: Path, dest: str) -> int:
@@ -37,8 +72,7 @@ def _take(path: Path, dest: str) -> int:
         try:
             _flock(lock, dest)
             if _is_at(lock, path):
-                os.ftruncate(lock, 0)
-                os.pwrite(lock, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
+                _sign(lock, path)
                 return lock
         except BaseException:
             os.close(lock)
@@ -47,12 +81,23 @@ def _take(path: Path, dest: str) -> int:
         os.close(lock)
 
 
+def _sign(lock: int, path: Path) -> None:
+    """Note who holds the lock; where that cannot be written, the file is removed."""
+    try:
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(path)
+        raise
+
+
 def _flock(lock: int, dest: str) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in _HELD:
-            raise DatasetError(
+            raise BusyError(
                 f"{dest} is being written by another run{_holder(lock)}. Wait for it to end, or "
                 "choose another DEST."
             ) from None

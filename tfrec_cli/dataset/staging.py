@@ -10,7 +10,6 @@ left is finished, resumed or removed by the next one.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import secrets
@@ -37,18 +36,17 @@ from tfrec_cli.dataset.commit import (
     undo,
     write_ready,
 )
-from tfrec_cli.dataset.failures import failure, writing
+from tfrec_cli.dataset.failures import writing
 from tfrec_cli.dataset.leftovers import RECEIPTS, entries, is_resumable, leftovers
-from tfrec_cli.dataset.locking import locked
+from tfrec_cli.dataset.locking import BusyError, locked_dest
 from tfrec_cli.dataset.manifest import INDEXES, MANIFEST, Manifest, SideFile, read_manifest
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.dataset.occupant import SYSTEM, Occupant, check_dest
 from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.errors import DatasetError
+from tfrec_cli.interruption import unbroken
 from tfrec_cli.options import Compression
 from tfrec_cli.records.framing import sniff_file
-
-_DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 
 class Stage:
@@ -109,8 +107,7 @@ class Stage:
             self._settle(manifest)
             if self.dest.kind == "folder" or identity(self.dest.path) != self._was:
                 check_dest(self.dest, overwrite=self._found.kind == "dataset")
-            self._put(self._ready(manifest))
-        self.committed = True
+            self._put_unbroken(self._ready(manifest))
         return manifest
 
     def publish(self) -> None:
@@ -124,13 +121,12 @@ class Stage:
                 self._side.rmdir()
             check_dest(self.dest)
             name, staged = self.dest.path.name, os.stat(self._data).st_ino
-            new = tuple(sorted(os.listdir(self._data)))
-            inside = self._folder.parent == self.dest.path
-            if self.dest.kind == "file":
-                self._put(Ready(name, "file", staged))
-            else:
-                self._put(Ready(name, "inside" if inside else "folder", staged, new=new))
-        self.committed = True
+            ready = Ready(name, "file", staged)
+            if self.dest.kind == "folder":
+                inside = self._folder.parent == self.dest.path
+                new = tuple(sorted(os.listdir(self._data)))
+                ready = Ready(name, "inside" if inside else "folder", staged, new=new)
+            self._put_unbroken(ready)
 
     def add(self, name: str, data: bytes) -> None:
         """Write a side file, whose entry the manifest will have. name: its own, or `index/…`."""
@@ -175,6 +171,13 @@ class Stage:
             os.chmod(self._data, stat.S_IMODE(os.stat(self.dest.path).st_mode))
         return Ready(name, "folder", staged, new=manifest.entries, old=old)
 
+    def _put_unbroken(self, ready: Ready) -> None:
+        with unbroken() as arrived:
+            self._put(ready)
+            self.committed = True
+            # Too late to stop what is done.
+            arrived.clear()
+
     def _put(self, ready: Ready) -> None:
         try:
             write_ready(self._folder, ready, self._sync)
@@ -218,38 +221,57 @@ def staging(
             check_dest(dest, overwrite, sources)
         with writing(dest.path.parent):
             made = after.enter_context(_parents(dest.path.parent, sync))
-        inside = after.enter_context(_locked(dest))
+        inside = after.enter_context(locked_dest(dest))
         with writing(dest.text):
             kept = _recover(dest, sync, {resume})
         found = check_dest(dest, overwrite, sources)
         with writing(dest.text):
             inside = inside or _must_be_inside(dest, found)
-            folder = kept[0] if kept else _make_stage(dest, inside)
-        stage = Stage(dest, folder, found, sync)
-        try:
+        with _staged(dest, found, sync, kept[0] if kept else _name_stage(dest, inside)) as stage:
             yield stage
-        finally:
-            resumable = stage.kept and not stage.committed and is_resumable(folder)
-            if stage.committed or (read_ready(folder) is None and not resumable):
-                discard(folder)
         if stage.committed:
             made.clear()
 
 
-def recover(dest: Dest, sync: bool = True, keep: bool = True) -> Path | None:
+@contextmanager
+def _staged(dest: Dest, found: Occupant, sync: bool, folder: Path) -> Iterator[Stage]:
+    """A stage in `folder`, which is made where it is not there, and removed afterwards."""
+    stage: Stage | None = None
+    try:
+        with unbroken():
+            with writing(dest.text):
+                _make_stage(dest, folder)
+            stage = Stage(dest, folder, found, sync)
+        yield stage
+    finally:
+        with unbroken() as arrived:
+            done = stage is not None and stage.committed
+            resumable = stage is not None and stage.kept and is_resumable(folder)
+            if done or (read_ready(folder) is None and not resumable):
+                discard(folder)
+            if done:
+                arrived.clear()
+
+
+def recover(dest: Dest, sync: bool = True, keep: bool = True, writes: bool = False) -> Path | None:
     """Finish or remove what killed runs onto `dest` left, unless a run is at work on it now.
 
     Cheap where there is nothing. For commands that read, too: what cannot be done is left as it
-    is. keep: a run that can be resumed is not removed; its staging folder is returned.
+    is. keep: a run that can be resumed is not removed; its staging folder is returned. writes: for
+    a command that is to write there itself; raises BusyError where another run is at work.
     """
     if not leftovers(dest):
         return None
     kept: list[Path] = []
-    with suppress(DatasetError), _locked(dest), writing(dest.text):
-        resumable = [stage for stage in leftovers(dest) if keep and is_resumable(stage)]
-        # There may be several where one was kept beside DEST and one inside.
-        resumable.sort(key=lambda stage: os.stat(stage / RECEIPTS).st_mtime_ns)
-        kept = _recover(dest, sync, set(resumable[-1:]))
+    try:
+        with locked_dest(dest), writing(dest.text):
+            resumable = [stage for stage in leftovers(dest) if keep and is_resumable(stage)]
+            # There may be several where one was kept beside DEST and one inside.
+            resumable.sort(key=lambda stage: os.stat(stage / RECEIPTS).st_mtime_ns)
+            kept = _recover(dest, sync, set(resumable[-1:]))
+    except DatasetError as error:
+        if writes and isinstance(error, BusyError):
+            raise
     return kept[0] if kept else None
 
 
@@ -278,7 +300,7 @@ def _parents(folder: Path, sync: bool) -> Iterator[list[Path]]:
     made: list[Path] = []
     try:
         for path in reversed(missing):
-            with suppress(FileExistsError):
+            with suppress(FileExistsError), unbroken():
                 path.mkdir()
                 made.append(path)
                 sync_folder(path.parent, sync)
@@ -295,43 +317,22 @@ def holding(dest: Dest) -> Iterator[None]:
 
     Raises DatasetError where one is.
     """
-    with _locked(dest):
+    with locked_dest(dest):
         yield
 
 
-@contextmanager
-def _locked(dest: Dest) -> Iterator[bool]:
-    """The lock of `dest`: beside it, or inside (then True) where the folder above is not ours."""
-    with ExitStack() as after:
-        beside = dest.path.parent / f".{dest.label}.tfrec-lock"
-        inside = False
-        try:
-            after.enter_context(locked(beside, dest.text))
-        except OSError as error:
-            if os.path.lexists(beside):
-                # Another user's: to go around it would be two runs onto one DEST.
-                raise failure(error, beside) from error
-            if error.errno not in _DENIED or dest.kind != "folder" or not dest.path.is_dir():
-                raise failure(error, dest.text) from error
-            inside = True
-            with writing(dest.text):
-                after.enter_context(locked(dest.path / ".tfrec-lock", dest.text))
-        yield inside
-
-
-def _make_stage(dest: Dest, inside: bool) -> Path:
+def _name_stage(dest: Dest, inside: bool) -> Path:
     number = secrets.token_hex(4)
     name = f".tfrec-{number}" if inside else f".{dest.label}.tfrec-{number}"
-    folder = (dest.path if inside else dest.path.parent) / name
-    try:
-        for path in (folder, folder / "data", folder / "work"):
-            path.mkdir()
-        if dest.kind == "file":
-            (folder / "side").mkdir()
-    except BaseException:
-        discard(folder)
-        raise
-    return folder
+    return (dest.path if inside else dest.path.parent) / name
+
+
+def _make_stage(dest: Dest, folder: Path) -> None:
+    """Make what is not there of a staging folder."""
+    for path in (folder, folder / "data", folder / "work"):
+        path.mkdir(exist_ok=True)
+    if dest.kind == "file":
+        (folder / "side").mkdir(exist_ok=True)
 
 
 def _must_be_inside(dest: Dest, found: Occupant) -> bool:
@@ -370,7 +371,7 @@ def amend(dest: Dest, files: Iterable[tuple[str, bytes]], sync: bool = True) -> 
     that is killed leaves the dataset with some of them and its manifest as it was. Raises
     DatasetError where there is no dataset of ours, or another run is at work.
     """
-    with _locked(dest) as inside:
+    with locked_dest(dest) as inside:
         with writing(dest.text):
             _recover(dest, sync, set())
         manifest = read_manifest(dest.home / MANIFEST)
@@ -378,11 +379,9 @@ def amend(dest: Dest, files: Iterable[tuple[str, bytes]], sync: bool = True) -> 
             raise DatasetError(f"{dest.text} holds no dataset that tfrec wrote.")
         found = Occupant("dataset", manifest)
         with writing(dest.text):
-            folder = _make_stage(dest, inside or _must_be_inside(dest, found))
-        try:
-            return _amend(Stage(dest, folder, found, sync), manifest, files)
-        finally:
-            discard(folder)
+            folder = _name_stage(dest, inside or _must_be_inside(dest, found))
+        with _staged(dest, found, sync, folder) as stage:
+            return _amend(stage, manifest, files)
 
 
 def _amend(stage: Stage, manifest: Manifest, files: Iterable[tuple[str, bytes]]) -> Manifest:

@@ -78,7 +78,7 @@ def _open_dest(options: RepairOptions, datasets: Sequence[Dataset]) -> Dest:
     dest = parse_dest(options.dest, options.compression, name, options.paths)
     if dest.kind == "stdout":
         raise UsageError("DEST is -, which tfrec repair does not write to. Give a file or folder.")
-    recover(dest)
+    recover(dest, writes=True)
     if dest.kind == "folder" and options.compression is None:
         dest = replace(dest, compression=_compression(datasets, known))
     return dest

@@ -1,0 +1,40 @@
+"""Steps that Ctrl-C and SIGTERM must not break: both wait until such a step is done."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+
+@contextmanager
+def unbroken() -> Iterator[list[int]]:
+    """Hold back both signals for a block, which should be short; they are raised at its end.
+
+    Gives the numbers of those that have arrived: a block that has done what cannot be undone
+    clears the list, and they are forgotten. Signals that are not handled by Python, and all in
+    threads other than the main one, which never sees them, are left as they are.
+    """
+    arrived: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield arrived
+        return
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        arrived.append(number)
+
+    handlers: dict[int, Any] = {}
+    try:
+        for held in (signal.SIGINT, signal.SIGTERM):
+            if callable(handler := signal.getsignal(held)):
+                handlers[held] = handler
+                signal.signal(held, note)
+        yield arrived
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number in arrived:
+            signal.raise_signal(number)
