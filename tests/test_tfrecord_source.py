@@ -177,6 +177,17 @@ def test_splits_that_are_asked_for_go_before_those_there_are(tmp_path: Path) -> 
     assert len(list(read_plainly(tmp_path / "one.tfrecord"))) == 20
 
 
+@pytest.mark.parametrize(("place", "split"), [
+    ("test/a.tfrecord", "test"), ("Split-eval/a", "eval"), ("my_test_runs/a.tfrecord", "train"),
+    ("x/val-00000-of-00001", "validation"),
+])  # fmt: skip
+def test_names_tell_splits(tmp_path: Path, place: str, split: str) -> None:
+    (tmp_path / place).parent.mkdir()
+    write(tmp_path / place, people(1))
+    manifest = tfrec_cli.convert(tmp_path / place, tmp_path / "out")
+    assert [found.name for found in manifest.splits] == [split]
+
+
 def test_a_schema_selects_renames_and_casts(tmp_path: Path) -> None:
     write(tmp_path / "a.tfrecord", [*people(3), example(id=9, name="last", text="12")])
     schema = {
@@ -402,6 +413,15 @@ def test_plan_takes_records_that_are_no_examples(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, command)
     assert result.exit_code == 0, result.output
     assert "none: the records are no tf.train.Examples" in result.output
+
+
+def test_numbered_files_that_are_not_there_are_told(tmp_path: Path) -> None:
+    for number in (0, 3):
+        write(tmp_path / f"a-{number:05d}-of-00004", people(1, number))
+    manifest = tfrec_cli.convert(tmp_path, tmp_path.parent / f"{tmp_path.name}-out")
+    assert manifest.notices == (
+        "2 of 4 files that their names number are not among the sources: a-00001-of-00004, …",
+    )
 
 
 def test_nothing_to_read(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ class Records(Sequence[bytes]):
         if len(frame) < size or _CRC.unpack_from(frame, size - FOOTER)[0] != masked_crc32c(data):
             raise DamageError(
                 f"{path}, record {number}, byte {start}: its {size} bytes are not those that were "
-                "written. `tfrec verify` lists all damage."
+                "written. `tfrec verify` lists all damage, `tfrec repair` saves what is intact."
             )
         return frame
 

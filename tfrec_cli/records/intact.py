@@ -15,7 +15,7 @@ _REST = 1 << 16
 _RATIO = 8
 # TensorFlow reads nothing behind an empty member, but what is there is sound.
 _HARMLESS = ("empty member",)
-REMEDY = "`tfrec verify` lists all damage."
+REMEDY = "`tfrec verify` lists all damage, `tfrec repair` saves what is intact."
 _ORIGIN = "; if the file ever was a TFRecord file, it was not plain, GZIP or ZLIB"
 
 

@@ -1,6 +1,7 @@
 """The adapter protocol: what a source gives to the rest of tfrec.
 
-A source turns its inputs into Arrow record batches and knows nothing of TFRecord. It is a class
+A source turns its inputs into Arrow record batches and knows nothing of TFRecord (but for the one
+that reads TFRecord files, whose `Survey.records` says so). It is a class
 with an options model and two methods; an instance, its partitions and its surveys are picklable.
 Installed sources are found through the entry point group `tfrec_cli.sources`.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from tfrec_cli.schema.model import Schema
 from tfrec_cli.schema.yaml import load_schema
 from tfrec_cli.sources.files import counted, display, expand_inputs, some
 from tfrec_cli.sources.suffixes import TFRECORD_SUFFIXES
+
+_NUMBERED = re.compile(r"(.*)-(\d{5,9})-of-(\d{5,9})(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,33 @@ def find_record_files(
     return _once(files, notices)
 
 
+def _named_split(path: str) -> str | None:
+    """The split that a file's name speaks of, or the folder it lies in where that is called so:
+    `test/`, `Split-test/`, but not `my_test_runs/`.
+    """
+    folder, name = os.path.split(path)
+    folder = os.path.basename(folder)
+    is_split = re.fullmatch(r"(split[-_=])?[a-z]+", folder, re.IGNORECASE)
+    return split_of(name) or (split_of(folder) if is_split else None)
+
+
+def gaps(paths: Iterable[str]) -> Iterator[str]:
+    """Words on files that the names of others promise: `a-00001-of-00003` of three."""
+    groups: dict[tuple[str, int, str], set[int]] = {}
+    for path in paths:
+        if match := _NUMBERED.fullmatch(path):
+            groups.setdefault((match[1], int(match[3]), match[4]), set()).add(int(match[2]))
+    for (stem, count, suffix), numbers in groups.items():
+        if lacking := count - sum(number < count for number in numbers):
+            first = next(number for number in range(count) if number not in numbers)
+            name = f"{os.path.basename(stem)}-{first:05d}-of-{count:05d}{suffix}"
+            verb = "is" if lacking == 1 else "are"
+            yield (
+                f"{lacking:,} of {count:,} files that their names number {verb} not among the "
+                f"sources: {display(name)}{', …' if lacking > 1 else ''}"
+            )
+
+
 def _once(files: Iterable[RecordFile], notices: list[str]) -> RecordFiles:
     first: dict[str, RecordFile] = {}
     twice: list[str] = []
@@ -142,9 +172,9 @@ class _Homes:
             if home is not None and name in self._shards[place]:
                 split, shard = self._shards[place][name]
                 # The split of a single file is `train` where nobody said anything else.
-                named = split if place == folder else split_of(path) or split
+                named = split if place == folder else _named_split(path) or split
                 return RecordFile(path, named, shard, home)
-        return RecordFile(path, split_of(path))
+        return RecordFile(path, _named_split(path))
 
     def refuse_gaps(self, files: Iterable[RecordFile]) -> None:
         """Raise DamageError where a dataset below a folder lacks a shard."""

@@ -34,7 +34,7 @@ from tfrec_cli.sources.base import (
     WholeRecords,
 )
 from tfrec_cli.sources.files import counted, display, fingerprint, some, unreadable
-from tfrec_cli.sources.recordfiles import RecordFile, find_record_files
+from tfrec_cli.sources.recordfiles import RecordFile, find_record_files, gaps
 from tfrec_cli.sources.recordsurvey import ARROW, Contents, Run, columns_of, survey_files
 from tfrec_cli.sources.suffixes import TFRECORD_SUFFIXES
 
@@ -152,6 +152,7 @@ def _notices(contents: Contents) -> Iterator[str]:
     empty = [scan.file.path for scan in contents.scans if not scan.records]
     if empty:
         yield f"{counted(len(empty), 'file')} without records: {some(empty)}"
+    yield from gaps(scan.file.path for scan in contents.scans)
     named = dict.fromkeys(s.file.split for s in contents.scans if s.file.home is None)
     if set(named) - {None}:
         names = ", ".join(name or "train" for name in named)
