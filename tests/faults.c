@@ -222,7 +222,10 @@ SYNCING(fdatasync)
     int name(int handle, off_t size) \
     { \
         REAL(int, #name, int, off_t); \
-        return strike_handle("truncate", WRITE, handle) == 1 ? -1 : real(handle, size); \
+        int struck = strike_handle("truncate", WRITE, handle); \
+        if (struck == 1) \
+            return -1; \
+        return struck ? (int)torn(real(handle, size)) : real(handle, size); \
     }
 
 TRUNCATING(ftruncate)

@@ -618,7 +618,6 @@ def test_a_file_system_that_fills(theatre: Theatre, disk: Callable[[int], Path],
 
 LIMITS = [("RLIMIT_FSIZE", size) for size in (0, 1, 100, 200, 400, 800, 1600, 3200)]
 LIMITS += [("RLIMIT_NOFILE", count) for count in (3, 5, 6, 7, 8, 9, 10, 12, 16, 24)]
-LIMITS += [("RLIMIT_AS", size << 20) for size in (32, 48, 64, 96, 128, 512)]
 
 
 @pytest.mark.slow
@@ -641,3 +640,32 @@ def test_limits_of_the_process(theatre: Theatre, name: str) -> None:
     assert {
         (limit, code) for limit in ("RLIMIT_FSIZE", "RLIMIT_NOFILE") for code in (0, 1)
     } <= codes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("--shuffle",), ("--compression", "gzip", "-j", "3")])
+def test_memory_runs_out(server: Server, place: Path, options: tuple[str, ...]) -> None:
+    """One line or, where a library gives up in its own way, no word: DEST is whole or not there."""
+    rows = "".join(f"{n},{'w' * 1000}{n}\n" for n in range(20_000))
+    codes, whole = set(), None
+    for megabytes in (1000, 24, 40, 60, 80, 100, 120, 160, 200, 250):
+        with tempfile.TemporaryDirectory(dir=place) as name:
+            folder = Path(name)
+            (folder / "t.csv").write_text("a,b\n" + rows)
+            os.utime(folder / "t.csv", (1e9, 1e9))
+            args = ["convert", "t.csv", "out", "--shards", "2", "--quiet", *options]
+            ended = server.run(Run(folder, args, limits={"RLIMIT_AS": megabytes << 20}))
+            what = (megabytes, ended.code, ended.err)
+            codes.add(ended.code)
+            assert ended.code in (0, 1, -signal.SIGABRT), what
+            if ended.code == 1:
+                assert is_one_line(ended.err), what
+                assert "out of memory" in ended.err, what
+                assert owned(Scene(), folder) == ({}, []), what
+            if ended.code:
+                assert owned(Scene(), folder)[0] == {}, what
+                assert server.run(Run(folder, [*args, "--overwrite"])).code == 0
+            found, left = owned(Scene(), folder)
+            whole = whole or found
+            assert (found == whole, left) == (True, []), what
+    assert {0, 1} <= codes

@@ -87,6 +87,9 @@ _HELP_WANTED: tuple[type[BaseException], ...] = tuple(
     filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)])
 )
 
+# What Python and the system's loader say where a thread or a library finds no room.
+_NO_MEMORY = ("can't start new thread", "failed to map segment", "annot allocate memory")
+
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run `tfrec` and exit: 0 done, 1 failed, 2 wrong usage, 3 damage, 130/143 interrupted.
@@ -149,7 +152,7 @@ def _report(error: BaseException) -> int:
         return _say(error.format_message(), error.exit_code)
     if isinstance(error, TfrecError):
         return _say(str(error), error.exit_code)
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
         return _say("out of memory. Use fewer jobs (-j 1), or smaller row groups in the source.", 1)
     if isinstance(error, OSError):
         return _say(_system(error), 1)
