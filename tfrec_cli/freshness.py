@@ -71,7 +71,10 @@ def look(dest: Dest, found: Manifest, opened: Opened, options: ConvertOptions) -
                for pair, sure in zip(files, looks, strict=True)]  # fmt: skip
     changed = [old.path for (old, _), new in zip(files, sources, strict=True) if new is None]
     reason = f"{shorten(changed[0])} has changed since" if changed else ""
-    return Freshness(reason, replace(found, sources=tuple(s for s in sources if s is not None)))
+    # In the order in which they were listed, so that nothing but times changes in the manifest.
+    place = {(file.role, file.path): number for number, file in enumerate(found.sources)}
+    same = sorted(filter(None, sources), key=lambda s: place.get((s.role, s.path), len(place)))
+    return Freshness(reason, replace(found, sources=tuple(same)))
 
 
 def _lacking(dest: Dest, manifest: Manifest) -> str:
