@@ -188,6 +188,23 @@ def test_names_tell_splits(tmp_path: Path, place: str, split: str) -> None:
     assert [found.name for found in manifest.splits] == [split]
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("others_first", [False, True])
+def test_files_without_a_split_join_the_one_called_train(
+    tmp_path: Path, shuffle: bool, others_first: bool
+) -> None:
+    write(tmp_path / "old-train.tfrecord-00000-of-00001", people(6))
+    write(tmp_path / "old-test.tfrecord-00000-of-00001", people(3, 50))
+    plain = str(write(tmp_path / "plain.tfrecord", people(20, 100)))
+    named = [str(path) for path in sorted(tmp_path.glob("old-*"))]
+    sources = [plain, *named] if others_first else [*named, plain]
+    manifest = tfrec_cli.convert(sources, tmp_path / "out", shards=2, shuffle=shuffle)
+    assert {split.name: split.records for split in manifest.splits} == {"train": 26, "test": 3}
+    assert sorted(all_records(tmp_path / "out")) == sorted(
+        [*people(6), *people(3, 50), *people(20, 100)]
+    )
+
+
 def test_a_schema_selects_renames_and_casts(tmp_path: Path) -> None:
     write(tmp_path / "a.tfrecord", [*people(3), example(id=9, name="last", text="12")])
     schema = {

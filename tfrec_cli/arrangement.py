@@ -13,9 +13,7 @@ from tfrec_cli.shuffle.identity import Identity, OrderColumn, identify
 from tfrec_cli.shuffle.sorting import check_sortable
 from tfrec_cli.sources.base import Column, Survey
 from tfrec_cli.splitting.asked import Asked, parse_splits
-from tfrec_cli.splitting.splitter import Form, Splitter
-
-DEFAULT_SPLIT = "train"
+from tfrec_cli.splitting.splitter import DEFAULT_SPLIT, Form, Splitter
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +86,9 @@ def arrange(
 
 def _folders(survey: Survey) -> tuple[str, ...]:
     """The splits that the source's layout names, in its order; what has none is in the default."""
-    found = dict.fromkeys(partition.split for partition in survey.partitions)
-    return tuple(name or DEFAULT_SPLIT for name in found) if set(found) - {None} else ()
+    if not any(partition.split for partition in survey.partitions):
+        return ()
+    return tuple(dict.fromkeys(part.split or DEFAULT_SPLIT for part in survey.partitions))
 
 
 def _refuse_second_splits(options: ConvertOptions, folders: tuple[str, ...]) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from tfrec_cli.arrangement import DEFAULT_SPLIT
 from tfrec_cli.dataset.naming import shard_rows
 from tfrec_cli.errors import Reject, RejectLimitError, SourceError
 from tfrec_cli.options import DEFAULT_SHARD_SIZE, ConvertOptions
 from tfrec_cli.scanning import Checks
 from tfrec_cli.sizing import Sizes, record_sizes
+from tfrec_cli.splitting.splitter import DEFAULT_SPLIT
 from tfrec_cli.tasks import Piece, Work, readers
 
 
@@ -119,10 +119,12 @@ def _nothing_left(rejects: Sequence[Reject]) -> str:
 
 def _by_split(pieces: Sequence[Piece], asked: str | None) -> list[tuple[str, list[int]]]:
     """Positions of the pieces of each split, splits in the order in which the source shows them."""
-    found: dict[str | None, list[int]] = {}
+    found: dict[str, list[int]] = {}
     for position, piece in enumerate(pieces):
-        found.setdefault(piece.partition.split, []).append(position)
-    return [(name or asked or DEFAULT_SPLIT, members) for name, members in found.items()]
+        # What has no split may lie beside what has: both may be of the default one.
+        name = piece.partition.split or asked or DEFAULT_SPLIT
+        found.setdefault(name, []).append(position)
+    return list(found.items())
 
 
 def _shards(options: ConvertOptions, mean_size: float, records: int) -> tuple[int, ...]:

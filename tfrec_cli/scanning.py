@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tfrec_cli.arrangement import DEFAULT_SPLIT, Arrangement
+from tfrec_cli.arrangement import Arrangement
 from tfrec_cli.buffers import from_numpy
 from tfrec_cli.engines.base import Engine
 from tfrec_cli.engines.threads import ordered_map
@@ -31,7 +31,7 @@ from tfrec_cli.shuffle.keys import Keys
 from tfrec_cli.sources.base import Origin, SourceBatch, Survey
 from tfrec_cli.splitting.asked import MOST_SPLITS, alike
 from tfrec_cli.splitting.quota import HashFile, repeated, shares, thresholds
-from tfrec_cli.splitting.splitter import Splitter
+from tfrec_cli.splitting.splitter import DEFAULT_SPLIT, Splitter
 from tfrec_cli.tasks import Piece, Work, limited_pieces, read_piece, readers
 
 MOST_CLASSES = 100_000

@@ -138,6 +138,12 @@ class Stage:
 
     def _check_shards(self, manifest: Manifest) -> None:
         """What the disk holds is what was written, in the compression that was asked."""
+        names = [shard.name for shard in manifest.shards]
+        if len(set(names)) < len(names):
+            # Each would have been written over the one before.
+            raise DatasetError(
+                f"{self.dest.text}: two shards have one name. Nothing was put there."
+            )
         for shard in manifest.shards:
             path = self._data / shard.name
             size = path.stat().st_size if path.exists() else None

@@ -153,9 +153,9 @@ def _notices(contents: Contents) -> Iterator[str]:
     if empty:
         yield f"{counted(len(empty), 'file')} without records: {some(empty)}"
     yield from gaps(scan.file.path for scan in contents.scans)
-    named = dict.fromkeys(s.file.split for s in contents.scans if s.file.home is None)
-    if set(named) - {None}:
-        names = ", ".join(name or "train" for name in named)
+    named = [s.file.split for s in contents.scans if s.file.home is None]
+    if any(named):
+        names = ", ".join(dict.fromkeys(name or "train" for name in named))
         yield f"splits by the names of files: {names}. --split NAME puts all records into one"
 
 

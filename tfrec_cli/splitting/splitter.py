@@ -20,6 +20,9 @@ from tfrec_cli.shuffle.identity import Identity, OrderColumn
 from tfrec_cli.shuffle.keys import Keys, fraction_bounds, keyed, text_digests
 from tfrec_cli.sources.base import Fault, SourceBatch
 
+DEFAULT_SPLIT = "train"
+"""That of records for which nothing names another."""
+
 Form = Literal["one", "folders", "column", "hash", "groups", "exact", "classes"]
 Splits = npt.NDArray[np.uint8]
 
@@ -88,7 +91,8 @@ class Splitter:
         """
         rows = batch.data.num_rows
         if self.form in ("one", "folders"):
-            place = self.names.index(folder) if folder in self.names else 0
+            name = folder or DEFAULT_SPLIT
+            place = self.names.index(name) if name in self.names else 0
             return np.full(rows, place, np.uint8), []
         if self.form == "column":
             values, codes, faults = self._names_of(batch, columns)
