@@ -295,7 +295,10 @@ def steps(
     for number, call in enumerate(ended.calls, 1):
         kind = re.sub(r"[0-9a-f]{5,}|runs-\w+|\d+-\d+$", "*", f"{call.name} {call.path}")
         alike.setdefault(kind, []).append((number, call))
-    return sorted({step for a in alike.values() for step in (a[0], a[-1 if last else 0])})
+    found = sorted({step for a in alike.values() for step in (a[0], a[-1 if last else 0])})
+    # Where only some are asked for, each scene has others; the last is one of them.
+    first = sum(map(ord, str(stage.scene))) % STRIDE
+    return [*found[first:-1:STRIDE], *found[-1:]]
 
 
 def kill(theatre: Theatre, stage: Stage, fault: Fault) -> str:
@@ -331,6 +334,9 @@ def refuse(theatre: Theatre, stage: Stage, fault: Fault) -> None:
         assert is_one_line(ended.err), what
     check(theatre, stage, folder, ended, what)
 
+
+# One in so many of the calls of each scene is struck; with 1, all of them.
+STRIDE = int(os.environ.get("TFREC_FAULT_STRIDE", "4"))
 
 ERRORS = {
     "write": (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG),
@@ -393,7 +399,7 @@ def test_any_call_may_be_refused(theatre: Theatre, name: str) -> None:
 @pytest.mark.parametrize("name", ["exchanged", "new file", "spilled"])
 def test_a_sample_of_all_faults(theatre: Theatre, name: str) -> None:
     stage = theatre.stage(name)
-    for turn, (number, call) in enumerate(steps(theatre, stage)[3::12]):
+    for turn, (number, call) in enumerate(steps(theatre, stage)[::3]):
         if turn % 3 == 0:
             kill(theatre, stage, Fault(number, "signal", signal.SIGKILL))
         elif turn % 3 == 1:
