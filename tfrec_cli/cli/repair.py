@@ -136,6 +136,9 @@ def _table(losses: tuple[Loss, ...]) -> list[str]:
         place = f"{loss.start:,} to {loss.end:,}{unit}" if loss.bytes else "all"
         count = f" ({plural(loss.records, 'record')})" if loss.records else ""
         reason = f"{loss.kind}: {loss.text}{count}"
+        if loss.doubtful:
+            saved = plural(loss.doubtful, "record")
+            reason += f"; {saved} saved behind it may be copies of earlier ones"
         rows.append((shorten(loss.file, 1000), f"{loss.record:,}", place, reason))
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
     return [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:<{widths[2]}}  {d}" for a, b, c, d in rows]

@@ -6,7 +6,7 @@ The JSON document (`tfrec repair --json`) is one object:
     dest      the dataset that was written; records in it; mended: those of them whose length was
               damaged and whose data was not
     files     [{file, split, compression, records, mended, lost_bytes, shard}]
-    lost      [{file, kind, record, unit, start, end, bytes, records, text}], see Loss
+    lost      [{file, kind, record, unit, start, end, bytes, records, doubtful, text}], see Loss
     notices   [text]
 
 `lost.jsonl` beside the shards holds the objects of `lost`, one a line.
@@ -40,6 +40,7 @@ class Loss:
     end: int
     unit: Literal["file", "content"] = "file"
     records: int | None = None
+    doubtful: int = 0
 
     @property
     def bytes(self) -> int:
@@ -49,7 +50,18 @@ class Loss:
     def document(self) -> dict[str, Any]:
         """The loss as an object of the JSON document."""
         entries = asdict(self) | {"bytes": self.bytes}
-        order = ("file", "kind", "record", "unit", "start", "end", "bytes", "records", "text")
+        order = (
+            "file",
+            "kind",
+            "record",
+            "unit",
+            "start",
+            "end",
+            "bytes",
+            "records",
+            "doubtful",
+            "text",
+        )
         return {name: entries[name] for name in order}
 
 

@@ -9,6 +9,8 @@ the next record is looked for in three ways:
 * The length is bad: where the data up to a later header has the checksum that stands before that
   header, only the length was damaged, and the record is saved with its length written anew.
 * Else the next header whose length and data are intact is where records go on.
+
+Compressed data that is damaged may inflate to copies of what came before: see `copies`.
 """
 
 from __future__ import annotations
@@ -16,11 +18,12 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tfrec_cli import _kernel
 from tfrec_cli.records.framing import FOOTER, HEADER, frame, mask
 from tfrec_cli.repair.content import Content, Gap
+from tfrec_cli.repair.copies import REACH, Copies
 from tfrec_cli.repair.losses import Loss
 from tfrec_cli.repair.search import find_headers, header_length
 
@@ -28,18 +31,29 @@ WINDOW = 4 << 20
 MEND = 4 << 20
 """How long a record with a damaged length may be to be mended."""
 
+_FIRST = 1 << 12
+_LEAST = 1 << 10
+_GROWTH = 4
+_CREDIT = 16 * MEND
+_COST = 64
+"""Behind damage the next may be near: looking starts with few bytes and goes on with more. A file
+of much damage gets no more looks at all its bytes for being mended than a few."""
+
 _CRC = struct.Struct("<I")
 _FAR = 1 << 63
-_BACK = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Frames to write: `records` of them end in `data`, `mended` with a length written anew."""
+    """Frames to write: `records` of them end in `data`, `mended` with a length written anew.
+
+    doubtful: it cannot be told whether damaged compressed data made them.
+    """
 
     data: bytes
     records: int
     mended: int = 0
+    doubtful: bool = False
 
 
 def salvage(content: Content, window: int = WINDOW) -> Iterator[Run | Loss]:
@@ -56,7 +70,7 @@ def _merged(pieces: Iterator[Run | Loss]) -> Iterator[Run | Loss]:
     for piece in pieces:
         if isinstance(piece, Run):
             if last is not None:
-                yield last
+                yield replace(last, doubtful=piece.records) if piece.doubtful else last
                 last = None
             yield piece
         elif last is None or (last.unit, last.end) != (piece.unit, piece.start):
@@ -74,10 +88,6 @@ def _merged(pieces: Iterator[Run | Loss]) -> Iterator[Run | Loss]:
         yield last
 
 
-def _part(data: bytes) -> Run:
-    return Run(data, len(_kernel.scan(data).ends))
-
-
 class _Salvage:
     """One pass over the content."""
 
@@ -85,6 +95,8 @@ class _Salvage:
         self._content, self._window = content, window
         self._size = content.size
         self._breaks = [gap.at for gap in content.gaps]
+        self._copies = Copies(content)
+        self._credit = _CREDIT
         self._told = 0
         self._damaged = -1
         self._saved = 0
@@ -93,15 +105,14 @@ class _Salvage:
         """See `salvage`."""
         at = 0
         while at < self._size:
-            for run, end in self._records(at):
-                start = end - len(run.data)
-                yield from self._gaps(start)
-                for piece in self._originals(run, start):
-                    self._saved += piece.records if isinstance(piece, Run) else 0
-                    yield piece
+            for piece, end in self._chained(at):
+                yield from self._gaps(at)
+                self._saved += piece.records if isinstance(piece, Run) else 0
+                yield piece
                 at = end
             if at < self._size:
                 begin, (mended, at, loss) = at, self._pass_damage(at)
+                self._credit = min(_CREDIT, self._credit + 4 * (at - begin))
                 yield from self._gaps(begin)
                 if mended is not None:
                     self._saved += 1
@@ -111,30 +122,27 @@ class _Salvage:
                     yield loss
         yield from self._gaps(self._size)
 
-    def _originals(self, run: Run, start: int) -> Iterator[Run | Loss]:
-        """A run without copies. Inflating damaged data may repeat what came before: behind damage
-        a record that stands in the 32 KiB before it as well is not taken for another.
+    def _chained(self, at: int) -> Iterator[tuple[Run | Loss, int]]:
+        """The intact records from `at` on, each run with the place just past it; without those
+        that are known to be copies.
         """
-        if not run.records or not self._is_doubtful(start):
-            yield run
+        stream_end = self._copies.stream_end(self._damaged, at)
+        if stream_end is None:
+            for run, end in self._records(at):
+                self._copies.learn(run.data)
+                yield run, end
             return
-        begin = kept = 0
-        for end in _kernel.scan(run.data).ends.tolist():
-            place = start + begin
-            before = self._content.read(max(0, place - _BACK), min(place, _BACK))
-            if run.data[begin:end] in before:
-                if begin > kept:
-                    yield _part(run.data[kept:begin])
-                text = "damaged data repeats a record that comes before it"
-                yield self._loss(place, start + end, "compressed data", text, None)
-                kept = end
-            begin = end
-        if begin > kept:
-            yield _part(run.data[kept:begin])
-
-    def _is_doubtful(self, place: int) -> bool:
-        """Whether damage was met in the same compressed data before `place`."""
-        return any(a <= self._damaged < place < b for a, b in self._content.doubtful)
+        end = self._chain(at, at + REACH)
+        if at < end < min(at + REACH, stream_end) and self._copies.are_copies(at, end):
+            data = self._content.read(at, end - at)
+            records = len(_kernel.scan(data).ends)
+            if self._copies.are_told(at):
+                text = "damaged data repeats what comes before it"
+                yield self._loss(at, end, "compressed data", text, None), end
+            else:
+                yield Run(data, records, doubtful=True), end
+            return
+        yield from self._records(at)
 
     def _gaps(self, until: int) -> Iterator[Loss]:
         """The gaps of the container up to a place in the content, each once."""
@@ -149,24 +157,25 @@ class _Salvage:
 
     def _records(self, at: int) -> Iterator[tuple[Run, int]]:
         """The intact records from `at` on, each run with the place just past it."""
+        size = min(_FIRST, self._window)
         while at < self._size:
-            data = self._content.read(at, min(self._window, self._break_after(at) - at))
+            data = self._content.read(at, min(size, self._break_after(at) - at))
             found = _kernel.scan(data)
+            is_cut = found.damage == "truncated" and len(data) == size
             if len(found.ends):
                 end = int(found.ends[-1])
                 at += end
                 yield Run(data[:end], len(found.ends)), at
-            elif found.damage == "truncated" and len(data) == self._window:
+            elif is_cut and size == self._window:
                 length = header_length(data[:HEADER])
                 if length is None or not self._is_intact(at, length):
                     return
                 for run in self._long(at, length):
                     at += len(run.data)
                     yield run, at
-            if found.damage not in ("", "truncated"):
+            if found.damage and not is_cut:
                 return
-            if found.damage and len(data) < self._window:
-                return
+            size = min(size * _GROWTH, self._window)
 
     def _long(self, at: int, length: int) -> Iterator[Run]:
         """One record that is longer than a window, in parts."""
@@ -222,8 +231,10 @@ class _Salvage:
         is_placed = claim >= self._size or self._header(claim) is not None
         place, reach = at + 1, claim if claim <= self._size else self._size
         while (place := self._next_intact(place, reach)) < reach:
+            if not is_placed:
+                return place
             end = self._chain(place, reach)
-            if not is_placed or end >= reach:
+            if end >= reach:
                 return place
             place = end
         return reach
@@ -246,32 +257,50 @@ class _Salvage:
 
     def _mend(self, at: int) -> bytes | None:
         """The data of the record at `at`, whose length is damaged, where it is intact."""
-        limit = min(self._break_after(at), self._size)
-        data = self._content.read(at, min(MEND + HEADER, limit - at))
-        ends = [int(place) for place in find_headers(data, self._size - at)]
-        if at + len(data) == self._size:
-            ends.append(len(data))
         crc, place = 0, HEADER
-        for end in ends:
-            if end < HEADER + FOOTER:
-                continue
-            crc, place = _kernel.crc32c(data[place : end - FOOTER], crc), end - FOOTER
+        for data, end in self._ends(at):
+            with memoryview(data) as view:
+                crc, place = _kernel.crc32c(view[place : end - FOOTER], crc), end - FOOTER
             if _CRC.unpack_from(data, place)[0] == mask(crc):
                 return data[HEADER:place]
         return None
+
+    def _ends(self, at: int) -> Iterator[tuple[bytes, int]]:
+        """Where the record at `at` may end, by what follows: the content from `at` on, and how
+        far in it the end is. The longer one is looked for, the fewer others are.
+        """
+        limit = min(self._break_after(at), self._size) - at
+        reach = min(limit, HEADER + max(_LEAST, min(MEND, self._credit)))
+        size, searched = _FIRST // _GROWTH, HEADER + FOOTER
+        while searched + HEADER <= reach or size < reach:
+            size = min(size * _GROWTH, reach)
+            data = self._content.read(at, size)
+            found = find_headers(memoryview(data)[searched:], self._size - at - searched)
+            for end in (found + searched).tolist():
+                self._credit -= _COST
+                yield data, end
+            searched = max(searched, size - HEADER + 1)
+            self._credit -= size
+            if size == reach:
+                break
+        if at + reach == self._size and reach >= HEADER + FOOTER:
+            yield self._content.read(at, reach), reach
 
     def _next_intact(self, start: int, stop: int) -> int:
         """The first place from `start` on, before `stop`, at which an intact record begins; `stop`
         where there is none.
         """
+        size = min(_FIRST, self._window)
         while start < stop:
-            data = self._content.read(start, min(self._window, stop - start) + HEADER - 1)
-            for place in find_headers(data, self._size - start):
-                at = start + int(place)
+            data = self._content.read(start, min(size, stop - start) + HEADER - 1)
+            places: list[int] = find_headers(data, self._size - start).tolist()
+            for place in places:
+                at = start + place
                 if at >= stop:
                     return stop
                 length = self._header(at)
                 if length is not None and self._is_intact(at, length):
                     return at
-            start += self._window
+            start += size
+            size = min(size * _GROWTH, self._window)
         return stop
