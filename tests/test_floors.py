@@ -43,7 +43,7 @@ FLOORS = [
         ),
         *("engines", "cluster", "rejects", "receipts", "writing"),
         *("provenance", "sourcefiles", "description", "freshness", "preparation"),
-        *("pipeline", "resumption", "shardlog"),
+        *("pipeline", "resumption", "shardlog", "runlog"),
         *("conversion", "estimates", "profiling"),
     },
     {"reading"},

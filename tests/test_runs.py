@@ -23,6 +23,7 @@ from tfrec_cli.progress import SILENT
 from tfrec_cli.shuffle.cuts import Cut, cuts
 from tfrec_cli.shuffle.merge import (
     RunStack,
+    Sorted,
     encoded,
     merge_cut,
     merge_runs,
@@ -95,7 +96,8 @@ def test_runs_beyond_a_number_are_merged_and_equal_keys_keep_their_order(
     rows = [(0, (n * 7 % 5) << 61, str(n).encode()) for n in range(120)]
     for number in range(40):
         path = tmp_path / f"run-{number}" if number % 3 else None
-        stack.add(run_of(rows[number * 3 : number * 3 + 3], segments, path))
+        run = run_of(rows[number * 3 : number * 3 + 3], segments, path)
+        stack.add(Sorted(3 * number, 3, (run,)))
     assert len(stack.runs) <= max(40 if most == 100 else 0, most * 6)
     assert merged(stack.runs, segments) == [r[2] for r in sorted(rows, key=lambda r: r[1])]
     kept = {Path(run.path).name for run in stack.runs if run.path}

@@ -221,10 +221,11 @@ def _to_stdout(run: Run) -> Manifest:
 
 def _shard_log(run: Run, stage: Stage) -> ShardLog:
     """The shards of a run; those that are done already, where it goes on with one."""
-    # One that is done would be committed at once.
-    folder = stage.receipts if run.shards[1:] else None
+    # A single one that is done would be committed at once; sorted records are worth keeping.
+    several = bool(run.shards[1:]) or run.engine.remote
+    folder = stage.receipts if several or run.work.order is not None else None
     receipts = Receipts(folder, lambda: run_record(run.planned, run.settled.text, run.overwrite))
-    log = ShardLog(receipts, run.shards)
+    log = ShardLog(receipts, run.shards if several else ())
     if run.resumes is not None:
         done = log.find(stage.path, run.options.jobs)
         total = counted(len(run.shards), "shard")

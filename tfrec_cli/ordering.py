@@ -13,10 +13,10 @@ by the bytes that were really encoded.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import cast
 
@@ -30,8 +30,9 @@ from tfrec_cli.options import ConvertOptions
 from tfrec_cli.placing import Placed, place_batch
 from tfrec_cli.plan import Plan
 from tfrec_cli.progress import Reporter
+from tfrec_cli.runlog import RunLog, gaps
 from tfrec_cli.shuffle.cuts import Cut, cuts
-from tfrec_cli.shuffle.merge import MOST_ENTRIES, RunStack, encoded, merge_cut
+from tfrec_cli.shuffle.merge import MOST_ENTRIES, RunStack, Sorted, encoded, merge_cut
 from tfrec_cli.shuffle.runs import Room, Run, hold_run, run_path, run_schema, spill_run
 from tfrec_cli.shuffle.segments import Segments, sorted_rows
 from tfrec_cli.sources.base import Fingerprint, SourceBatch
@@ -50,6 +51,7 @@ LEAST_READ = 32 * 2**10
 LEAST_RUNS = 64
 
 
+Wanted = Callable[[int, int], bool]
 Check = Callable[[float, float], None]
 """Raises where there is no room: for so many bytes of runs, and for records that have so many with
 their keys.
@@ -132,27 +134,6 @@ class Part:
     batches: tuple[SourceBatch, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """What a map task leaves: its runs, earlier rows in earlier ones, the rows it read, and the
-    files that their cells named.
-    """
-
-    runs: tuple[Run, ...]
-    rows: int
-    fingerprints: tuple[Fingerprint, ...] = ()
-
-    @property
-    def records(self) -> int:
-        """Records of all runs."""
-        return sum(run.rows for run in self.runs)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all runs."""
-        return sum(run.size for run in self.runs)
-
-
 def plan_segments(plan: Plan, segment: int, sample: tuple[bytes, ...] | None) -> Segments:
     """How the keys of each split are cut into segments of about `segment` bytes."""
     if sample == ():
@@ -166,20 +147,40 @@ def plan_segments(plan: Plan, segment: int, sample: tuple[bytes, ...] | None) ->
     return Segments(tuple(counts), sample)
 
 
-def cut_piece(shared: MapWork, piece: Piece) -> Iterator[Part]:
-    """The rows of a piece in parts whose records should be about one run."""
+def cut_piece(shared: MapWork, piece: Piece, gaps: Sequence[range] | None = None) -> Iterator[Part]:
+    """The rows of a piece in parts whose records should be about one run.
+
+    gaps: the numbers of those rows that are wanted, in order; None is all.
+    """
+    gaps = [range(piece.start, piece.start + piece.rows)] if gaps is None else gaps
     held: list[SourceBatch] = []
-    start, size = piece.start, 0.0
-    for batch in _sliced(shared, piece):
+    start, end, size = piece.start, piece.start, 0.0
+    for first, batch in _within(_sliced(shared, piece), piece.start, gaps):
         weight = _weight(shared, batch)
-        if held and size + weight > shared.run:
+        if held and (first > end or size + weight > shared.run):
             yield Part(start, piece.partition.split, tuple(held))
-            start += sum(b.data.num_rows for b in held)
             held, size = [], 0.0
+        start = start if held else first
+        end = first + batch.data.num_rows
         held.append(batch)
         size += weight
     if held:
         yield Part(start, piece.partition.split, tuple(held))
+
+
+def _within(
+    batches: Iterable[SourceBatch], start: int, gaps: Sequence[range]
+) -> Iterator[tuple[int, SourceBatch]]:
+    """What of the batches is in the gaps, with the number of its first row. start: of the first."""
+    for batch in batches:
+        stop = start + batch.data.num_rows
+        for gap in gaps:
+            first, last = max(start, gap.start), min(stop, gap.stop)
+            if first < last:
+                yield first, part_of(batch, first - start, last - start)
+        start = stop
+        if start >= gaps[-1].stop:
+            return
 
 
 def _sliced(shared: MapWork, piece: Piece) -> Iterator[SourceBatch]:
@@ -198,7 +199,7 @@ def _weight(shared: MapWork, batch: SourceBatch) -> float:
 
 
 @timed("order", lambda _: 0)
-def make_runs(shared: MapWork, room: Room, parts: Iterable[Part]) -> Receipt:
+def make_runs(shared: MapWork, room: Room, parts: Iterable[Part]) -> Sorted:
     """Encode parts that follow each other, and leave them as sorted runs: one, or as many as their
     real size asks for; each in `room`, or in a file. parts: at least one.
 
@@ -222,7 +223,7 @@ def make_runs(shared: MapWork, room: Room, parts: Iterable[Part]) -> Receipt:
             del placed
         rows += batch.data.num_rows
     runs.append(_leave(shared, room, held, f"{first:015d}-{len(runs)}"))
-    return Receipt(tuple(runs), rows, tuple(prints.values()))
+    return Sorted(first, rows, tuple(runs), tuple(prints.values()))
 
 
 def _batches(parts: Iterable[Part]) -> Iterator[tuple[int, str | None, SourceBatch]]:
@@ -271,15 +272,19 @@ def merge_records(runs: Sequence[Run], cut: Cut) -> Encoded:
 class Ordered:
     """The records of a run, put in order.
 
-    folder: where runs are spilled when they do not fit in memory. size: the bytes of all runs, as
-    planned.
+    folder: where runs are spilled when they do not fit in memory. log: of those that are there.
+    size: the bytes of all runs, as planned. kept: the rows that an earlier run has sorted.
     """
 
-    def __init__(self, work: Work, plan: Plan, options: ConvertOptions, folder: str) -> None:
+    def __init__(
+        self, work: Work, plan: Plan, options: ConvertOptions, folder: str, log: RunLog
+    ) -> None:
         self.size = size = ordered_bytes(plan)
         self._budget = plan_memory(options.memory, options.jobs, size)
         self._spilling = spilling(options.memory, self._budget.workers)
-        self._segments = plan_segments(plan, self._budget.segment, plan.sample)
+        wanted = plan_segments(plan, self._budget.segment, plan.sample)
+        self._segments, self.kept = log.begin(wanted, self._budget.workers)
+        self._log = log
         self._shared = MapWork(work, self._segments, folder, self._budget.run, size / plan.records)
         self._pieces, self._tally = plan.pieces, Tally(plan.records, size)
         # Parts that are being made into runs, and those that wait for it.
@@ -301,33 +306,45 @@ class Ordered:
         loaded: dict[str, Fingerprint] = {}
         stack = self._stack()
         jobs = self._budget.workers, self._readers
-        receipts = ordered_flat_map(self._cut, self._make, self._pieces, *jobs)
+        sorts = ordered_flat_map(self._cut, self._make, self._pieces, *jobs)
         # Ended on an error too: no task may write into the folder while it is removed.
-        with closing(cast(Generator[Receipt, None, None], receipts)):
-            for receipt in receipts:
-                self._tally.add(receipt)
-                for run in receipt.runs:
-                    stack.add(run)
+        with closing(cast(Generator[Sorted, None, None], sorts)):
+            for found in sorts:
+                self._tally.add(found)
+                stack.add(found)
                 if self._tally.grown if self.spills else self._room.full:
                     self._tally.check(check, self.spills)
                 if self._room.full:
                     self._spill(stack)
-                loaded.update((print.path, print) for print in receipt.fingerprints)
-                reporter.advance(receipt.records, 0)
+                loaded.update((print.path, print) for print in found.fingerprints)
+                reporter.advance(found.records, 0)
         self._runs = stack.runs
         return loaded
 
-    def split(self, number: int) -> Iterator[Encoded]:
-        """The records of a split in order, some at a time."""
-        merge = partial(merge_records, self._runs)
-        cut = cuts(self._runs, self._segments.of(number), self._budget.segment)
-        return ordered_map(merge, cut, self._budget.workers)
+    def split(self, number: int, wanted: Wanted = lambda *_: True) -> Iterator[tuple[int, Encoded]]:
+        """The records of a split in order, some at a time, with the number of the first.
+
+        wanted: whether any of the records from one number to before another is.
+        """
+
+        def counted() -> Iterator[tuple[int, Cut]]:
+            first = 0
+            for cut in cuts(self._runs, self._segments.of(number), self._budget.segment):
+                last = first + cut.rows(self._runs)
+                if wanted(first, last):
+                    yield first, cut
+                first = last
+
+        def merge(each: tuple[int, Cut]) -> tuple[int, Encoded]:
+            return each[0], merge_records(self._runs, each[1])
+
+        return ordered_map(merge, counted(), self._budget.workers)
 
     def _stack(self) -> RunStack:
         fit = max(LEAST_RUNS, self._spilling.segment // LEAST_READ)
         most = min(fit, MOST_ENTRIES // self._segments.total)
         piece = min(self._spilling.segment, RUN_IN_MEMORY)
-        return RunStack(self._shared.folder, most, piece)
+        return RunStack(self._shared.folder, most, piece, self._log.merged)
 
     def _spill(self, stack: RunStack) -> None:
         """Put what is held into a file, and go on with files."""
@@ -336,14 +353,25 @@ class Ordered:
         stack.spill()
         self._room.empty(self._budget.small, max(1, self._budget.run // 2))
 
-    def _cut(self, piece: Piece) -> Iterator[Part]:
-        for part in cut_piece(self._shared, piece):
+    def _cut(self, piece: Piece) -> Iterator[Part | Sorted]:
+        """The rows of a piece that are to be sorted, and among them those that are."""
+        rows = range(piece.start, piece.start + piece.rows)
+        missing = gaps(rows, self.kept)
+        done = deque(each for each in self.kept if each.start in rows)
+        for part in cut_piece(self._shared, piece, missing) if missing else ():
+            while done and done[0].start < part.start:
+                yield done.popleft()
             self._parts.acquire()
             yield part
+        yield from done
 
-    def _make(self, part: Part) -> Receipt:
+    def _make(self, part: Part | Sorted) -> Sorted:
+        if isinstance(part, Sorted):
+            return part
         try:
-            return make_runs(self._shared, self._room, (part,))
+            found = make_runs(self._shared, self._room, (part,))
+            self._log.note(found)
+            return found
         finally:
             self._parts.release()
 
@@ -355,10 +383,10 @@ class Tally:
         self._records, self._size = records, size
         self._left, self._found = records, 0
 
-    def add(self, receipt: Receipt) -> None:
+    def add(self, found: Sorted) -> None:
         """Take what a task has left."""
-        self._left -= receipt.records
-        self._found += receipt.size
+        self._left -= found.records
+        self._found += found.size
 
     @property
     def total(self) -> float:

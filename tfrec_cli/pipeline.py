@@ -11,9 +11,11 @@ from tfrec_cli._kernel.model import Encoded
 from tfrec_cli.dataset.manifest import Split
 from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.engines.threads import ordered_flat_map
+from tfrec_cli.errors import counted
 from tfrec_cli.ordering import Ordered
 from tfrec_cli.placing import route_batch
 from tfrec_cli.preparation import Run
+from tfrec_cli.runlog import RunLog
 from tfrec_cli.shardlog import ShardLog
 from tfrec_cli.sources.base import SourceBatch
 from tfrec_cli.spill import Disks, spill_folder
@@ -59,26 +61,31 @@ def _write_ordered(
     run: Run, scratch: Path | None, writers: list[SplitWriter], log: ShardLog
 ) -> tuple[Split, ...]:
     """Write splits whose records are shuffled or sorted."""
-    with spill_folder(run.options, scratch) as folder:
-        ordered = Ordered(run.work, run.plan, run.options, folder)
+    with spill_folder(run.options, scratch, log.receipts) as folder:
+        runs = RunLog(log.receipts, folder)
+        ordered = Ordered(run.work, run.plan, run.options, folder, runs)
         disks = Disks.of(run.options, run.dest, folder, scratch)
-        disks.check(ordered.size if ordered.spills else 0.0, run.plan.size)
+        left = ordered.size - sum(each.size for each in ordered.kept)
+        disks.check(max(0.0, left) if ordered.spills else 0.0, run.plan.size)
+        if ordered.kept:
+            rows, total = sum(each.rows for each in ordered.kept), counted(run.plan.rows, "row")
+            run.reporter.notice(f"went on with sorted records: those of {rows:,} of {total}")
         run.reporter.stage(run.work.order.kind if run.work.order else "", run.plan.records)
         log.loaded.update(ordered.map(run.reporter, disks.check))
         run.reporter.stage("convert", run.plan.records)
         return tuple(
-            write_split(writer, [(0, _reported(run, ordered.split(number), log))])
+            write_split(writer, _ordered(run, ordered.split(number, writer.wants), log))
             for number, writer in enumerate(writers)
         )
 
 
-def _reported(run: Run, batches: Iterator[Encoded], log: ShardLog) -> Iterator[EncodedBatch]:
+def _ordered(run: Run, batches: Iterator[tuple[int, Encoded]], log: ShardLog) -> Iterator[Stretch]:
     files = tuple(log.loaded.values())
-    for records in batches:
+    for first, records in batches:
         rows = len(records.ends)
         run.reporter.advance(rows, memoryview(records.data).nbytes)
         # Any shard may hold rows that name any file; whoever has the first batch keeps them all.
-        yield EncodedBatch(records, rows, files)
+        yield first, (EncodedBatch(records, rows, files),)
         files = ()
 
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from tfrec_cli._kernel import crc32c
 from tfrec_cli.dataset.failures import writing
-from tfrec_cli.dataset.leftovers import RUN
+from tfrec_cli.dataset.leftovers import RUN, entries
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
@@ -74,6 +74,19 @@ class Receipts:
     def run(self) -> dict[str, Any] | None:
         """What the run was that left these receipts; None where there are none."""
         return None if self.folder is None else _read(self.folder / RUN)
+
+    def drop(self, task: str) -> None:
+        """Remove the receipt of `task`, if it has one. Raises DatasetError where that fails."""
+        if self.folder is not None:
+            with writing(self.folder):
+                _path(self.folder, task).unlink(missing_ok=True)
+
+    def tasks(self) -> list[str]:
+        """The tasks that have a receipt, in order of name."""
+        names = [] if self.folder is None else entries(self.folder)
+        return [
+            name.removesuffix(".json") for name in names if name.endswith(".json") and name != RUN
+        ]
 
     def forget(self) -> None:
         """Remove all receipts: nothing is done."""

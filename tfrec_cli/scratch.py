@@ -1,7 +1,8 @@
 """Temporary folders that a killed process leaves to the next one to remove.
 
 A folder holds a lock file as long as its process lives. Where the lock is free, the process is
-dead, and whoever makes a folder beside it removes it.
+dead, and whoever makes a folder beside it removes it; unless the lock file names another folder
+that is there, which tells what is in this one and by which it can be gone on with.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ LOCK = ".tfrec-scratch"
 _NAME = re.compile(r"tfrec-[0-9a-f]{16}")
 # A folder without a lock is being made, or its process died just then.
 _MAKING_SECONDS = 3600
+_LONGEST_PATH = 65536
 
 
 class Scratch:
@@ -28,8 +30,10 @@ class Scratch:
     path: of it.
     """
 
-    def __init__(self, parent: str | None = None) -> None:
-        """parent: where it is made; None is the system's. Raises OSError."""
+    def __init__(self, parent: str | None = None, kept: str | None = None) -> None:
+        """parent: where it is made; None is the system's. kept: should the process be killed, the
+        folder stays for as long as this one is there. Raises OSError.
+        """
         parent = tempfile.gettempdir() if parent is None else parent
         clean(parent)
         while True:
@@ -37,8 +41,26 @@ class Scratch:
             os.mkdir(self.path, 0o700)
             lock = _locked(os.path.join(self.path, LOCK), os.O_CREAT)
             if lock is not None:
-                self._end = weakref.finalize(self, _end, self.path, lock, os.getpid())
+                os.write(lock, os.fsencode(os.path.abspath(kept) if kept else ""))
+                self._hold(lock)
                 return
+
+    @classmethod
+    def adopted(cls, path: str) -> Scratch | None:
+        """The folder at `path` that a dead process has left; None where it is not there."""
+        try:
+            lock = None if _is_strange(path) else _locked(os.path.join(path, LOCK))
+        except OSError:
+            return None
+        if lock is None:
+            return None
+        found = cls.__new__(cls)
+        found.path = path
+        found._hold(lock)
+        return found
+
+    def _hold(self, lock: int) -> None:
+        self._end = weakref.finalize(self, _end, self.path, lock, os.getpid())
 
     def remove(self) -> None:
         """Remove the folder with all that is in it, as far as the system lets it."""
@@ -65,7 +87,7 @@ def clean(parent: str) -> None:
 
 
 def _clean(folder: str) -> None:
-    if os.path.islink(folder) or os.stat(folder).st_uid != os.getuid():
+    if _is_strange(folder):
         return
     try:
         lock = _locked(os.path.join(folder, LOCK))
@@ -74,8 +96,15 @@ def _clean(folder: str) -> None:
             os.rmdir(folder)
         return
     if lock is not None:
-        _remove(folder)
+        kept = os.fsdecode(os.read(lock, _LONGEST_PATH))
+        if not kept or not os.path.isdir(kept):
+            _remove(folder)
         os.close(lock)
+
+
+def _is_strange(folder: str) -> bool:
+    """Whether a folder is another user's, or elsewhere. Raises OSError."""
+    return os.path.islink(folder) or os.stat(folder).st_uid != os.getuid()
 
 
 def _remove(folder: str) -> None:

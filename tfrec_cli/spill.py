@@ -9,17 +9,37 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfrec_cli.dataset.failures import writing
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.errors import DatasetError
 from tfrec_cli.options import ConvertOptions
+from tfrec_cli.receipts import Receipts
+from tfrec_cli.runlog import runs_folder
 from tfrec_cli.scratch import Scratch
+
+RUNS = "runs"
+"""Where in the stage's folder for scratch files sorted runs are."""
 
 
 @contextmanager
-def spill_folder(options: ConvertOptions, work: Path | None) -> Iterator[str]:
-    """A folder for runs, removed afterwards: in `--temp-dir`, else `work`, else the system's."""
+def spill_folder(
+    options: ConvertOptions, work: Path | None, receipts: Receipts | None = None
+) -> Iterator[str]:
+    """A folder for runs, removed afterwards: in `--temp-dir`, else `work`, else the system's.
+
+    receipts: of the runs in it, by which a run that was killed is gone on with, in its folder.
+    """
+    if options.temp_dir is None and work is not None and receipts is not None:
+        path = os.path.abspath(work / RUNS)
+        with writing(path):
+            os.makedirs(path, exist_ok=True)
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+        return
     try:
-        folder = Scratch(options.temp_dir or (None if work is None else os.fspath(work)))
+        folder = _scratch(options.temp_dir or (None if work is None else os.fspath(work)), receipts)
     except OSError as error:
         raise DatasetError(
             f"{options.temp_dir or work}: sorted records cannot be kept there "
@@ -29,6 +49,18 @@ def spill_folder(options: ConvertOptions, work: Path | None) -> Iterator[str]:
         yield folder.path
     finally:
         folder.remove()
+
+
+def _scratch(parent: str | None, receipts: Receipts | None) -> Scratch:
+    """A folder in `parent`: that of the run which is gone on with, or a new one."""
+    if receipts is None or receipts.folder is None or parent is None:
+        return Scratch(parent)
+    before = runs_folder(receipts)
+    if before is not None and os.path.dirname(before) == os.path.abspath(parent):
+        adopted = Scratch.adopted(before)
+        if adopted is not None:
+            return adopted
+    return Scratch(parent, os.fspath(receipts.folder))
 
 
 @dataclass(frozen=True, slots=True)

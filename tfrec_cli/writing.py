@@ -53,12 +53,17 @@ class SplitWriter:
         log = log or ShardLog(Receipts(None))
         self.done = tuple(log.done(name) is not None for name in names)
         self._plan, self._make, self._log = plan, make, log
+        self._ends = list(accumulate(plan.shards))
         self._planned, self._names = iter(plan.shards), iter(names)
         # None while the records of a shard that is done pass by.
         self._shard: Writer | None = None
         self._left = self._position = 0
         self._files: dict[str, Fingerprint] = {}
         self._shards: list[Shard] = []
+
+    def wants(self, first: int, last: int) -> bool:
+        """Whether a record from number `first` to before `last` is of a shard that is not done."""
+        return not all(self.done[_shards_of(self._ends, first, last)])
 
     def seek(self, record: int) -> None:
         """Pass over the records up to the one of this number, all in shards that are done."""

@@ -38,12 +38,9 @@ from tfrec_cli.ordering import MapWork, ordered_bytes, plan_segments
 from tfrec_cli.plan import Plan, SplitPlan
 from tfrec_cli.progress import Reporter
 from tfrec_cli.shardlog import ShardLog
-from tfrec_cli.spill import Disks, spill_folder
+from tfrec_cli.spill import RUNS, Disks, spill_folder
 from tfrec_cli.tasks import Work
 from tfrec_cli.writing import split_of
-
-RUNS = "runs"
-"""Where in the stage's folder for scratch files sorted runs are."""
 
 Task = TypeVar("Task")
 Receipt = TypeVar("Receipt")

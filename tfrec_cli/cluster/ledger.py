@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tfrec_cli.cluster.layout import Layout
-from tfrec_cli.cluster.spills import index_path
 from tfrec_cli.dataset.failures import writing
 from tfrec_cli.receipts import Receipts
 from tfrec_cli.shardlog import are_unchanged, file_entries, fingerprints
+from tfrec_cli.shuffle.spills import index_path
 from tfrec_cli.sources.base import Fingerprint
 
 

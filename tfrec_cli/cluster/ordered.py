@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from tfrec_cli.cluster.ledger import Ledger
 from tfrec_cli.cluster.shared import Shared
-from tfrec_cli.cluster.spills import Counts, leave_index, opened, segment_counts
 from tfrec_cli.cluster.target import Lot, Target, Written, lot_writer
 from tfrec_cli.engines.calls import check_wanted
 from tfrec_cli.ordering import MapWork, Part, cut_piece, make_runs, merge_records
@@ -18,6 +17,7 @@ from tfrec_cli.shuffle.cuts import cuts
 from tfrec_cli.shuffle.merge import segment_rows
 from tfrec_cli.shuffle.runs import Room, SegmentRows, run_path, write_run
 from tfrec_cli.shuffle.segments import Segments
+from tfrec_cli.shuffle.spills import Counts, leave_index, opened, segment_counts
 from tfrec_cli.sources.base import Fingerprint
 from tfrec_cli.stages import timed
 from tfrec_cli.tasks import Piece

@@ -11,8 +11,8 @@ import numpy as np
 from tfrec_cli.cluster.layout import Layout, cut_maps
 from tfrec_cli.cluster.ordered import Mapped, MapTask, MergeTask, OrderWork, map_rows, merge_runs
 from tfrec_cli.cluster.shared import Shared
-from tfrec_cli.cluster.spills import Counts, counted, remove
 from tfrec_cli.plan import Plan
+from tfrec_cli.shuffle.spills import Counts, counted, remove
 from tfrec_cli.sources.base import Fingerprint
 
 

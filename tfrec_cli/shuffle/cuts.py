@@ -37,6 +37,13 @@ class Cut:
     last: int
     parts: tuple[tuple[int, int, int], ...] | None = None
 
+    def rows(self, runs: Sequence[Run]) -> int:
+        """How many records that are."""
+        if self.parts is not None:
+            return sum(last - first for _, first, last in self.parts)
+        inside = range(self.segment, self.last)
+        return sum(run.rows_of(segment) for run in runs for segment in inside)
+
     def read(self, runs: Sequence[Run]) -> list[pa.RecordBatch]:
         """The records in all runs, those of earlier runs first."""
         if self.parts is None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,44 @@ from tfrec_cli.buffers import from_numpy
 from tfrec_cli.shuffle.cuts import Cut, cuts
 from tfrec_cli.shuffle.runs import Run, SegmentRows, run_path, write_run
 from tfrec_cli.shuffle.segments import sorted_rows
+from tfrec_cli.sources.base import Fingerprint
 
 # The most entries that the indexes of all runs of one level may have together.
 MOST_ENTRIES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """What became of consecutive rows: sorted runs, earlier rows in earlier ones.
+
+    start: the number of the first row among all rows. rows: how many. fingerprints: of the files
+    that their cells named.
+    """
+
+    start: int
+    rows: int
+    runs: tuple[Run, ...]
+    fingerprints: tuple[Fingerprint, ...] = ()
+
+    @property
+    def stop(self) -> int:
+        """The number of the row behind the last one."""
+        return self.start + self.rows
+
+    @property
+    def records(self) -> int:
+        """Records of all runs."""
+        return sum(run.rows for run in self.runs)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all runs."""
+        return sum(run.size for run in self.runs)
+
+    @property
+    def in_files(self) -> bool:
+        """Whether no run is in memory."""
+        return all(run.held is None for run in self.runs)
 
 
 def merge_cut(runs: Sequence[Run], cut: Cut) -> pa.RecordBatch | None:
@@ -79,51 +115,64 @@ def segment_rows(runs: Sequence[Run], segment: int, most: int) -> SegmentRows:
     return SegmentRows(rows, sum(run.key_bytes(segment) for run in runs if binary), batches)
 
 
-class RunStack:
-    """The runs of a shuffle in the order of the source.
+Merged = Callable[[Sorted, Sequence[Sorted]], None]
+"""Told of rows whose runs were merged into one: what they are now, and what they were."""
 
-    Where they become too many, the oldest of a level are merged into one run of the next; where
-    memory becomes short, those that it holds are merged into one file.
+
+def drop_old(_: Sorted, old: Sequence[Sorted]) -> None:
+    """Remove the runs that were merged."""
+    for each in old:
+        for run in each.runs:
+            run.drop()
+
+
+class RunStack:
+    """The sorted rows of a run in the order of the source.
+
+    Where their runs become too many, the oldest of a level are merged into one run of the next;
+    where memory becomes short, those that it holds are merged into one file.
     """
 
-    def __init__(self, folder: str, most: int, piece: int) -> None:
+    def __init__(self, folder: str, most: int, piece: int, merged: Merged = drop_old) -> None:
         """folder: where merged runs go. most: runs of one level, at least two. piece: bytes that
-        are merged at a time.
+        are merged at a time. merged: told of each merge, and removes what was merged.
         """
         self._folder, self._most, self._piece = folder, max(2, most), piece
-        self._levels: list[list[Run]] = [[]]
-        self._merged = 0
+        self._levels: list[list[Sorted]] = [[]]
+        self._merged = merged
 
     @property
     def runs(self) -> list[Run]:
         """All of them; earlier records are in earlier runs."""
-        return [run for level in reversed(self._levels) for run in level]
+        return [run for level in reversed(self._levels) for each in level for run in each.runs]
 
-    def add(self, run: Run) -> None:
-        """Take the next run."""
-        self._add(run, 0)
+    def add(self, found: Sorted) -> None:
+        """Take the next rows."""
+        self._add(found, 0)
 
     def spill(self) -> None:
         """Put all runs that are in memory into a file."""
         found = self._levels[0]
-        held = [place for place, run in enumerate(found) if run.held is not None]
+        held = [place for place, each in enumerate(found) if not each.in_files]
         if held:
             # What stands between two of them goes along: equal keys keep the order of runs.
             first, last = held[0], held[-1] + 1
             found[first:last] = [self._merge(found[first:last])]
 
-    def _add(self, run: Run, level: int) -> None:
+    def _add(self, found: Sorted, level: int) -> None:
         if level == len(self._levels):
             self._levels.append([])
-        self._levels[level].append(run)
-        if len(self._levels[level]) > self._most:
+        self._levels[level].append(found)
+        if sum(len(each.runs) for each in self._levels[level]) > self._most:
             full, self._levels[level] = self._levels[level], []
             self._add(self._merge(full), level + 1)
 
-    def _merge(self, runs: Sequence[Run]) -> Run:
-        self._merged += 1
-        path = run_path(self._folder, f"merged-{self._merged:06d}")
-        merged = merge_runs(runs, path, self._piece)
-        for run in runs:
-            run.drop()
+    def _merge(self, old: Sequence[Sorted]) -> Sorted:
+        start, stop = old[0].start, old[-1].stop
+        path = run_path(self._folder, f"{start:015d}-to-{stop:015d}")
+        runs = [run for each in old for run in each.runs]
+        files = {file.path: file for each in old for file in each.fingerprints}
+        run = merge_runs(runs, path, self._piece)
+        merged = Sorted(start, stop - start, (run,), tuple(files.values()))
+        self._merged(merged, old)
         return merged

@@ -1,4 +1,4 @@
-"""Sorted runs that workers leave for each other, each with its index in a file beside it.
+"""Sorted runs that are read by others than who wrote them, each with its index in a file beside it.
 
 The index holds int64 numbers in the machine's order: for each segment the records up to its end,
 then the byte at which the first segment begins, and that at which each ends. A task reads the part
@@ -42,7 +42,7 @@ def counted(paths: Sequence[str], segments: int) -> Counts:
     """The records of several runs in each segment, by their indexes. Raises DatasetError."""
     counts = np.zeros(segments, np.int64)
     for path in paths:
-        counts += segment_counts(_opened(path, range(segments), pa.null()))
+        counts += segment_counts(run_at(path, range(segments), pa.null()))
     return counts
 
 
@@ -53,8 +53,23 @@ def opened(paths: Sequence[str], segments: range, key: pa.DataType) -> list[Run]
     """
     if not segments:
         return []
-    runs = (_opened(path, segments, key) for path in paths)
+    runs = (run_at(path, segments, key) for path in paths)
     return [run for run in runs if run.rows]
+
+
+def run_at(path: str, segments: range, key: pa.DataType) -> Run:
+    """The run at `path`, with these segments alone; arguments and errors as those of `opened`."""
+    try:
+        with open(index_path(path), "rb", buffering=0) as file:
+            total = (os.fstat(file.fileno()).st_size // _WIDTH - 1) // 2
+            begin = max(0, segments.start - 1)
+            ends = _numbers(file.fileno(), begin, segments.stop)
+            offsets = _numbers(file.fileno(), total + segments.start, total + segments.stop + 1)
+    except OSError as error:
+        raise DatasetError(f"{path}: cannot be read ({error.strerror}). Run again.") from error
+    before = int(ends[0]) if segments.start else 0
+    ends = ends[segments.start - begin :] - before
+    return Run(ends=ends, offsets=offsets, path=path, key=key)
 
 
 def remove(path: str) -> None:
@@ -69,20 +84,6 @@ def remove(path: str) -> None:
 def index_path(path: str) -> str:
     """Where the index of a run lies."""
     return f"{path}.index"
-
-
-def _opened(path: str, segments: range, key: pa.DataType) -> Run:
-    try:
-        with open(index_path(path), "rb", buffering=0) as file:
-            total = (os.fstat(file.fileno()).st_size // _WIDTH - 1) // 2
-            begin = max(0, segments.start - 1)
-            ends = _numbers(file.fileno(), begin, segments.stop)
-            offsets = _numbers(file.fileno(), total + segments.start, total + segments.stop + 1)
-    except OSError as error:
-        raise DatasetError(f"{path}: cannot be read ({error.strerror}). Run again.") from error
-    before = int(ends[0]) if segments.start else 0
-    ends = ends[segments.start - begin :] - before
-    return Run(ends=ends, offsets=offsets, path=path, key=key)
 
 
 def _numbers(file: int, first: int, last: int) -> Counts:
