@@ -444,3 +444,18 @@ def test_numbered_features_are_shown_together(examples: Path) -> None:
     first, last = found.groups
     assert (first.key, last.key) == ("pixel0 … pixel63 (64)", "label")
     assert first.total == sum(feature.total for feature in pixels)
+
+
+def test_sorted_records_may_be_large_together_so_shards_have_no_size(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("n,t\n" + "".join(f"{n},{'x' * n}\n" for n in range(200)))
+    where = ["plan", "t.csv", "out", "--sort-by", "n"]
+    done = json.loads(tfrec(*where, "--shards", "4", "--json", cwd=tmp_path).stdout)
+    (split,) = done["splits"]
+    assert [(shard["records"], shard["bytes"]) for shard in split["shards"]] == [(50, None)] * 4
+    assert split["bytes"] > 20_000
+    text = tfrec(*where, "--shards", "4", cwd=tmp_path).stdout.decode()
+    lines = [line for line in text.splitlines() if "-of-00004" in line]
+    assert len(lines) == 4
+    assert all(line.endswith("  50 records") for line in lines)
+    assert planned(tmp_path / "t.csv", tmp_path / "o", sort_by=("n",)).splits[0].shards[0].bytes
+    assert planned(tmp_path / "t.csv", tmp_path / "o", shards=4).splits[0].shards[3].bytes

@@ -48,7 +48,8 @@ def command(
     r"""Tell what `tfrec convert SOURCE... DEST` would do, with the same options. Writes nothing.
 
     Rows, records, splits and shards are those of the conversion. Bytes and time are estimated from
-    a sample, which is all rows of a small source.
+    a sample, which is all rows of a small source; those of single shards are left out where
+    records are sorted, which may put large ones together.
 
     \b
     tfrec plan penguins.csv dataset
@@ -133,7 +134,8 @@ def _split_lines(split: SplitForecast) -> Iterator[str]:
     for position, shard in enumerate(shown):
         if position == SHOWN_SHARDS - 1 and len(split.shards) > SHOWN_SHARDS:
             yield "    …"
-        facts = f"{plural(shard.records, 'record')}, {human_size(shard.bytes)}"
+        size = "" if shard.bytes is None else f", {human_size(shard.bytes)}"
+        facts = plural(shard.records, "record") + size
         yield f"    {shard.name:<{width}}  {facts}"
 
 

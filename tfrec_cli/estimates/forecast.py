@@ -32,11 +32,13 @@ from tfrec_cli.sizing import record_sizes
 
 @dataclass(frozen=True, slots=True)
 class ShardForecast:
-    """One file: its name, its records, and about how many bytes it will have."""
+    """One file: its name, its records, and about how many bytes it will have; None where that is
+    not known, since sorting may put large records together.
+    """
 
     name: str
     records: int
-    bytes: float
+    bytes: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +191,10 @@ def _split(scene: _Scene, split: SplitPlan, ratio: float) -> SplitForecast:
     size = scene.plain_of(split) * ratio
     names = scene.run.dest.shards(split.name, len(split.shards))
     each = size / max(1, split.records)
+    order = scene.run.work.order
+    told = order is None or order.kind != "sort" or len(names) == 1
     shards = tuple(
-        ShardForecast(name, records, records * each)
+        ShardForecast(name, records, records * each if told else None)
         for name, records in zip(names, split.shards, strict=True)
     )
     advice = advise_shards(split.name, len(shards), size, split.records)
