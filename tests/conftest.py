@@ -26,6 +26,8 @@ settings.register_profile(
 settings.load_profile("tfrec")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+# Commands in shells and Makefiles are those of this environment, whether it is active or not.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 EXAMPLES = REPOSITORY / "examples"
 
 

@@ -279,7 +279,8 @@ def test_a_closed_stream_is_no_fault(people: Path, closed: str) -> None:
 def test_a_signal_that_python_lost_is_raised_at_the_next_step() -> None:
     code = (
         "import os, signal, weakref\n"
-        "from tfrec_cli.cli.signals import Terminated, watch\n"
+        "from tfrec_cli.cli.signals import watch\n"
+        "from tfrec_cli.interruption import Terminated\n"
         "from tfrec_cli.cli.progress import TerminalReporter\n"
         "watch()\n"
         "class Thing: pass\n"

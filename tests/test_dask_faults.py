@@ -200,7 +200,10 @@ def test_ctrl_c_at_a_terminal_ends_a_cluster_of_its_own(
     # It goes to all processes.
     os.killpg(run.pid, signal.SIGINT)
     code, said = ended(run)
-    assert (code, said.strip()) == (130, "tfrec: interrupted; nothing was left behind.")
+    assert (code, said.strip()) == (
+        130,
+        "tfrec: interrupted; nothing half-written was left behind.",
+    )
     assert not list(tmp_path.iterdir())
 
 

@@ -318,7 +318,8 @@ def interrupt(theatre: Theatre, stage: Stage, fault: Fault) -> None:
     if ended.code:
         assert ended.code == {signal.SIGINT: 130, signal.SIGTERM: 143}[fault.value], what
         assert is_one_line(ended.err), what
-    assert owned(stage.scene, folder)[1] == [], what
+    # What is terminated keeps its finished shards for a run that goes on.
+    assert owned(stage.scene, folder)[1] == [] or fault.value == signal.SIGTERM, what
     check(theatre, stage, folder, ended, what)
 
 
@@ -377,7 +378,7 @@ def test_killed_within_any_write(theatre: Theatre, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCENES)
-def test_interrupted_at_any_call_nothing_is_left(theatre: Theatre, name: str) -> None:
+def test_interrupted_at_any_call(theatre: Theatre, name: str) -> None:
     stage = theatre.stage(name)
     for number, _ in steps(theatre, stage):
         interrupt(

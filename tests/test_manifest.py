@@ -151,7 +151,7 @@ def test_label_files_are_named_by_their_feature():
 
 def test_label_files_are_never_mistaken_hidden_or_lost():
     features = ["a/b", "a.b", "A/B", ".x", "../y", "z.tfrecord-0", "n\0l", "é" * 300, "\udcff"]
-    files = side_files("", {feature: [feature[:1]] for feature in features})
+    files = side_files("version: 1", {feature: [feature[:1]] for feature in features})
     assert len({name.lower() for name in files}) == len(features) + 1
     for name in files:
         assert not name.startswith(".")

@@ -22,6 +22,7 @@ from tfrec_cli.cli import main
 from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.dataset.staging import Stage
 from tfrec_cli.errors import CellError, DatasetError, UsageError
+from tfrec_cli.interruption import Terminated
 from tfrec_cli.receipts import Receipts
 
 # Runs `tfrec` and kills itself at the Nth call of a function: 0 is never.
@@ -345,6 +346,34 @@ def test_resume_and_overwrite_exclude_each_other(here: Path) -> None:
         tfrec_cli.convert("part-0.csv", "out", resume=True, overwrite=True)
     with pytest.raises(UsageError, match="resume is"):
         tfrec_cli.convert("part-0.csv", "out", resume="yes")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("stop", [Terminated, MemoryError, KeyboardInterrupt])
+def test_what_is_terminated_or_went_on_with_another_run_is_kept(
+    here: Path, monkeypatch: pytest.MonkeyPatch, stop: type[BaseException]
+) -> None:
+    files(here)
+    if stop is not Terminated:
+        assert killed(here, ["part-*.csv", "out", "--shards", "6"])
+    left = []
+
+    def stopped(receipts: Receipts, task: str, receipt: Any) -> None:
+        left.append(task)
+        leave(receipts, task, receipt)
+        if len(left) == 3:
+            raise stop
+
+    leave = Receipts.leave
+    monkeypatch.setattr(Receipts, "leave", stopped)
+    with pytest.raises(stop):
+        tfrec_cli.convert("part-*.csv", "out", shards=6, resume=stop is not Terminated)
+    left[:] = ["the third is long past"] * 3
+    tfrec_cli.convert("part-*.csv", "out", shards=6, resume=True)
+    assert len(left) - 3 == (3 if stop is Terminated else 2)
+    tfrec_cli.convert("part-*.csv", "whole", name="out", shards=6)
+    assert [Path(p).read_bytes() for p in shard_paths(here / "out")] == [
+        Path(p).read_bytes() for p in shard_paths(here / "whole")
+    ]
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, MemoryError])

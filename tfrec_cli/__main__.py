@@ -14,7 +14,7 @@ def main() -> NoReturn:
     try:
         from tfrec_cli.cli import main as run
     except KeyboardInterrupt:
-        os.write(2, b"tfrec: interrupted; nothing was left behind.\n")
+        os.write(2, b"tfrec: interrupted; nothing half-written was left behind.\n")
         sys.exit(130)
     run()
 

@@ -171,6 +171,8 @@ def _to_dataset(run: Run, check: Check | None) -> Manifest:
     sync = run.options.fsync
     with staging(run.dest, run.overwrite, paths, sync=sync, resume=resume) as stage:
         tell(run)
+        # What this run goes on with is there for the next, should it fail.
+        stage.kept = run.resumes is not None
         log = _shard_log(run, stage)
         splits = _write_staged(run, stage, log)
         made = time.time_ns() - CLOCK

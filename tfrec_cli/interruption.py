@@ -10,6 +10,10 @@ from types import FrameType
 from typing import Any
 
 
+class Terminated(BaseException):
+    """SIGTERM arrived."""
+
+
 @contextmanager
 def unbroken() -> Iterator[list[int]]:
     """Hold back both signals for a block, which should be short; they are raised at its end.

@@ -17,8 +17,9 @@ from typing import Any, NoReturn
 import click
 
 from tfrec_cli.cli.common import print_version
-from tfrec_cli.cli.signals import Terminated, watch
+from tfrec_cli.cli.signals import watch
 from tfrec_cli.errors import TfrecError
+from tfrec_cli.interruption import Terminated
 
 # Each is a module of this room; only that of the command that runs is imported.
 _COMMANDS = (
@@ -138,9 +139,9 @@ def _report(error: BaseException) -> int:
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
     if isinstance(error, Terminated):
-        return _say("terminated; nothing was left behind.", 143)
+        return _say("terminated; nothing half-written was left behind.", 143)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        return _say("interrupted; nothing was left behind.", 130)
+        return _say("interrupted; nothing half-written was left behind.", 130)
     if isinstance(error, BrokenPipeError):
         return 1
     if isinstance(error, _HELP_WANTED):

@@ -11,10 +11,7 @@ import signal
 from types import FrameType
 from typing import NoReturn
 
-
-class Terminated(BaseException):
-    """SIGTERM arrived."""
-
+from tfrec_cli.interruption import Terminated
 
 _ERRORS: dict[int, type[BaseException]] = {
     signal.SIGINT: KeyboardInterrupt,

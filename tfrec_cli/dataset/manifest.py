@@ -265,9 +265,9 @@ def library_versions(compression: Compression) -> dict[str, str]:
 
 def side_files(schema: str, labels: Mapping[str, Sequence[str]] | None = None) -> dict[str, str]:
     """The files beside the shards, name to text: the schema's YAML text as `schema.yaml` (none
-    where that is empty), and for
-    each label feature its names, one a line, as `FEATURE.labels.txt`. The first line is the name of
-    label 0, or of the feature's `first_label`, as the schema and the manifest say.
+    where that is empty), and for each label feature its names, one a line, as `FEATURE.labels.txt`.
+    The first line is the name of label 0, or of the feature's `first_label`, as the schema and the
+    manifest say.
 
     `/` in a feature's name becomes `.`. No name matches `*.tfrecord*`, hides, or is given twice.
     """

@@ -44,7 +44,7 @@ from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.dataset.occupant import SYSTEM, Occupant, check_dest
 from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.errors import DatasetError
-from tfrec_cli.interruption import unbroken
+from tfrec_cli.interruption import Terminated, unbroken
 from tfrec_cli.options import Compression
 from tfrec_cli.records.framing import sniff_file
 
@@ -249,6 +249,11 @@ def _staged(dest: Dest, found: Occupant, sync: bool, folder: Path) -> Iterator[S
                 _make_stage(dest, folder)
             stage = Stage(dest, folder, found, sync)
         yield stage
+    except Terminated:
+        # Schedulers of clusters end what they mean to start again.
+        if stage is not None:
+            stage.kept = True
+        raise
     finally:
         with unbroken() as arrived:
             done = stage is not None and stage.committed
