@@ -116,6 +116,23 @@ def test_bytes_lost_or_put_in_cost_the_records_they_touch(
     assert Counter(untouched) - Counter(found) == Counter()
 
 
+@given(sizes=SIZES, data=st.data())
+def test_bytes_that_are_there_twice_cost_the_record_they_fall_into(
+    sizes: list[int], data: st.DataObject
+) -> None:
+    records = numbered(sizes, 2)
+    content = b"".join(map(frame, records))
+    start = data.draw(st.integers(0, len(content)))
+    stop = data.draw(st.integers(start, len(content)))
+    found, _ = salvaged(content[:stop] + content[start:])
+    end, untouched = 0, []
+    for record in records:
+        begin, end = end, end + len(record) + 16
+        untouched += [record] * ((end <= stop) + (begin >= start))
+    assert set(found) <= set(records)
+    assert Counter(untouched) - Counter(found) == Counter()
+
+
 @given(sizes=SIZES, cut=st.integers(0, 10_000))
 def test_a_cut_file_keeps_the_records_before_the_cut(sizes: list[int], cut: int) -> None:
     records = numbered(sizes)
@@ -343,6 +360,19 @@ def test_records_that_may_be_copies_are_saved_and_told(tmp_path: Path) -> None:
     doubts = [loss.doubtful for loss in report.losses]
     assert doubts[0] > 0
     assert doubts[-1] == 0
+
+
+def test_a_wrong_checksum_of_a_stream_that_lost_nothing_is_told(tmp_path: Path) -> None:
+    records = numbered([50] * 20)
+    members = [bytearray(gzip.compress(frame(record))) for record in records]
+    members[3][-8] ^= 1
+    members[4][-8] ^= 1
+    (tmp_path / "x.gz").write_bytes(b"".join(members))
+    report = run(tmp_path / "x.gz", tmp_path / "saved.tfrecord")
+    assert (saved(tmp_path / "saved.tfrecord"), report.losses) == (records, ())
+    assert "the checksum of 2 compressed stream(s) does not hold" in report.notices[0]
+    (tmp_path / "x.gz").write_bytes(b"".join([members[0], members[3][:-9]]))
+    assert run(tmp_path / "x.gz", tmp_path / "saved.tfrecord", overwrite=True).notices == ()
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])

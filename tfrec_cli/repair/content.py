@@ -24,6 +24,7 @@ from tfrec_cli.records.streams import ContentStream
 
 _READ = 1 << 16
 _CHUNK = 1 << 18
+_NEAR = 1 << 12
 _SEARCH = 1 << 20
 _TRIAL = 1 << 16
 _GZIP_TRAILER = 8
@@ -202,8 +203,9 @@ class _Inflation:
         """The next member from `start` on, or the next flush from `fault` on, whichever is first;
         and whether it is a member. The file's end where there is neither.
         """
+        size = _NEAR
         while start < self._size:
-            data = self._bytes(start, _SEARCH)
+            data = self._bytes(start, size)
             for match in _PLACE.finditer(data):
                 place, is_member = start + match.start(), match[0] == _MAGIC
                 if is_member and self._is_gzip:
@@ -214,6 +216,7 @@ class _Inflation:
                 if not is_member and place > fault and self._inflates(place):
                     return place, False
             start += max(1, len(data) - len(_FLUSH) + 1)
+            size = min(4 * size, _SEARCH)
         return self._size, False
 
     def _inflates(self, begin: int) -> bool:

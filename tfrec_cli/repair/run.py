@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -27,7 +28,7 @@ from tfrec_cli.progress import SILENT, Reporter
 from tfrec_cli.reading.targets import Dataset, Target, find_datasets, roll_forward
 from tfrec_cli.records.framing import Container, promised_compression
 from tfrec_cli.records.streams import ContentStream
-from tfrec_cli.repair.content import open_content
+from tfrec_cli.repair.content import Content, open_content
 from tfrec_cli.repair.losses import LOST, FileOutcome, Loss, RepairReport, loss_lines
 from tfrec_cli.repair.salvage import Run, salvage
 from tfrec_cli.sources.files import fingerprint
@@ -189,6 +190,11 @@ class _Repair:
                     losses.append(piece)
             container = content.container
         self._losses += losses
+        if count := _unexplained(content, losses):
+            self._notices.append(
+                f"{target.path}: the checksum of {count} compressed stream(s) does not hold, yet "
+                "all records in them are intact; some may be copies of others"
+            )
         lost = sum(loss.bytes for loss in losses)
         return FileOutcome(target.path, "", container, records, mended, lost, "")
 
@@ -205,6 +211,18 @@ class _Repair:
                 except (OSError, ValueError):
                     self._notices.append(f"{home / file.name}: not there any more, or no text")
         return files
+
+
+def _unexplained(content: Content, losses: Iterable[Loss]) -> int:
+    """How many compressed streams end with a wrong checksum, and lost nothing."""
+    faults = [gap.at for gap in content.gaps]
+    faults += [loss.start for loss in losses if loss.unit == "content"]
+    faults.sort()
+    places = (bisect_left(faults, start) for start, _ in content.doubtful)
+    return sum(
+        place == len(faults) or faults[place] > end
+        for place, (_, end) in zip(places, content.doubtful, strict=True)
+    )
 
 
 def _by_split(targets: Iterable[Target], dest: Dest) -> dict[str, list[Target]]:
