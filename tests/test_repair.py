@@ -370,7 +370,7 @@ def test_a_wrong_checksum_of_a_stream_that_lost_nothing_is_told(tmp_path: Path) 
     (tmp_path / "x.gz").write_bytes(b"".join(members))
     report = run(tmp_path / "x.gz", tmp_path / "saved.tfrecord")
     assert (saved(tmp_path / "saved.tfrecord"), report.losses) == (records, ())
-    assert "the checksum of 2 compressed stream(s) does not hold" in report.notices[0]
+    assert "streams whose checksum does not hold: 2" in report.notices[0]
     (tmp_path / "x.gz").write_bytes(b"".join([members[0], members[3][:-9]]))
     assert run(tmp_path / "x.gz", tmp_path / "saved.tfrecord", overwrite=True).notices == ()
 

@@ -192,7 +192,7 @@ class _Repair:
         self._losses += losses
         if count := _unexplained(content, losses):
             self._notices.append(
-                f"{target.path}: the checksum of {count} compressed stream(s) does not hold, yet "
+                f"{target.path}: compressed streams whose checksum does not hold: {count}, yet "
                 "all records in them are intact; some may be copies of others"
             )
         lost = sum(loss.bytes for loss in losses)
