@@ -42,14 +42,19 @@ class Cluster:
             self.wait(workers)
 
     def join(
-        self, *options: str, environment: dict[str, str] | None = None, **given: Any
+        self,
+        *options: str,
+        nanny: bool = False,
+        environment: dict[str, str] | None = None,
+        **given: Any,
     ) -> subprocess.Popen[bytes]:
-        """Start one more worker, without a nanny that would start it again.
+        """Start one more worker, of one thread, called w0, w1, …
 
-        environment: variables that it gets on top. before: the command that it is an argument of.
+        nanny: whether another is started where it dies. environment: variables that it gets on top.
+        before: the command that it is an argument of.
         """
-        number = len(self.workers)
-        always = ["--no-nanny", "--nthreads", "1", "--no-dashboard", "--name", f"w{number}"]
+        number, kept = len(self.workers), "--nanny" if nanny else "--no-nanny"
+        always = [kept, "--nthreads", "1", "--no-dashboard", "--name", f"w{number}"]
         scratch = ["--local-directory", str(self.folder / "scratch")]
         worker = self._process(
             "dask_worker", self.address, *always, *scratch, *options,
@@ -65,11 +70,21 @@ class Cluster:
         with Client(self.address, set_as_default=False) as client:
             client.wait_for_workers(workers, timeout=SECONDS)
 
+    def pid(self, name: str) -> int:
+        """The process of the worker with that name, which a nanny may have started."""
+        from distributed import Client
+
+        with Client(self.address, set_as_default=False) as client:
+            found = client.scheduler_info()["workers"]
+            address = next(at for at, worker in found.items() if worker["name"] == name)
+            return int(client.run(os.getpid, workers=[address])[address])
+
     def stop(self) -> None:
-        """Kill all processes that were started here."""
+        """Kill all processes that were started here, and those of nannies."""
         for process in [*self.workers, self.scheduler]:
-            if process is not None and process.poll() is None:
-                process.kill()
+            if process is not None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
 
     def _process(
@@ -80,12 +95,13 @@ class Cluster:
         before: Sequence[str] = (),
         **given: Any,
     ) -> subprocess.Popen[bytes]:
-        paths = [str(REPOSITORY), os.environ.get("PYTHONPATH", "")]
+        paths = [str(REPOSITORY), str(REPOSITORY / "tests"), os.environ.get("PYTHONPATH", "")]
         settled = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
         with open(self.folder / "log", "ab") as log:
             return subprocess.Popen(
                 [*before, sys.executable, "-m", f"distributed.cli.{module}", *options],
-                cwd=self.folder, env=settled | (environment or {}), stdout=log, stderr=log, **given,
+                cwd=self.folder, env=settled | (environment or {}), stdout=log, stderr=log,
+                start_new_session=True, **given,
             )  # fmt: skip
 
 

@@ -84,11 +84,19 @@ def staged(dest: Path, pattern: str, least: int = 1) -> Callable[[], bool]:
     return lambda: len(list(dest.parent.glob(f".{dest.name}.tfrec-*/{pattern}"))) >= least
 
 
-def begun(stage: str, dest: Path) -> Callable[[], bool]:
-    """Whether workers have finished some tasks of a stage, and are at others."""
-    if stage == "map":
-        return staged(dest, "work/receipts/map-*.json", 3)
-    return staged(dest, "work/receipts/shard-*.json", 3)
+def amid(
+    stage: str, source: str, dest: Path, address: str | None, *options: str
+) -> subprocess.Popen[str]:
+    """A conversion of which some tasks of a stage are done, and others in hand."""
+    run = start(source, dest, address, *STAGES[stage], *options)
+    wait_for(staged(dest, f"work/receipts/{stage}-*.json", 3))
+    return run
+
+
+def leave_little_room() -> None:
+    """Let no file of this process be larger than some bytes."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
 
 def alone(dest: Path) -> bool:
@@ -101,8 +109,7 @@ def alone(dest: Path) -> bool:
 def test_a_worker_that_is_killed_takes_nothing_with_it(
     tmp_path: Path, source: str, two: Cluster, stage: str, right: dict[str, Any]
 ) -> None:
-    run = start(source, tmp_path / "d", two.address, *STAGES[stage])
-    wait_for(begun(stage, tmp_path / "d"))
+    run = amid(stage, source, tmp_path / "d", two.address)
     kill(two.workers[0])
     assert ended(run) == (0, "")
     assert content(tmp_path / "d") == right[stage]
@@ -113,8 +120,7 @@ def test_a_worker_that_is_killed_takes_nothing_with_it(
 def test_all_workers_may_die_when_others_come(
     tmp_path: Path, source: str, two: Cluster, right: dict[str, Any]
 ) -> None:
-    run = start(source, tmp_path / "d", two.address, *STAGES["map"])
-    wait_for(begun("map", tmp_path / "d"))
+    run = amid("map", source, tmp_path / "d", two.address)
     for worker in two.workers:
         kill(worker)
     two.join()
@@ -123,12 +129,28 @@ def test_all_workers_may_die_when_others_come(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("stage", STAGES)
+def test_workers_that_nannies_start_again_go_on(
+    tmp_path: Path, source: str, stage: str, right: dict[str, Any]
+) -> None:
+    with cluster(tmp_path / "cluster", 0) as made:
+        for _ in range(2):
+            made.join(nanny=True)
+        made.wait(2)
+        pids = [made.pid("w0"), made.pid("w1")]
+        run = amid(stage, source, tmp_path / "d", made.address)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        assert ended(run) == (0, "")
+    assert content(tmp_path / "d") == right[stage]
+
+
+@pytest.mark.slow
 def test_a_worker_that_joins_late_takes_part(
     tmp_path: Path, source: str, right: dict[str, Any]
 ) -> None:
     with cluster(tmp_path / "cluster", 1) as one:
-        run = start(source, tmp_path / "d", one.address, "--profile")
-        wait_for(begun("shard", tmp_path / "d"))
+        run = amid("shard", source, tmp_path / "d", one.address, "--profile")
         one.join()
         one.wait(2)
         kill(one.workers[0])
@@ -142,12 +164,8 @@ def test_a_worker_that_joins_late_takes_part(
 def test_work_of_a_worker_without_room_is_done_by_others(
     tmp_path: Path, source: str, stage: str, right: dict[str, Any]
 ) -> None:
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
     with cluster(tmp_path / "cluster", 1) as one:
-        one.join(preexec_fn=limit, environment={"PYTHONDONTWRITEBYTECODE": "1"})
+        one.join(preexec_fn=leave_little_room, environment={"PYTHONDONTWRITEBYTECODE": "1"})
         one.wait(2)
         run = start(source, tmp_path / "d", one.address, *STAGES[stage])
         assert ended(run) == (0, "")
@@ -157,12 +175,8 @@ def test_work_of_a_worker_without_room_is_done_by_others(
 
 @pytest.mark.slow
 def test_no_room_anywhere_names_task_and_worker(tmp_path: Path, source: str) -> None:
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
     with cluster(tmp_path / "cluster", 0) as none:
-        none.join(preexec_fn=limit)
+        none.join(preexec_fn=leave_little_room)
         none.wait(1)
         code, said = ended(start(source, tmp_path / "d", none.address))
         assert code == 1
@@ -179,8 +193,7 @@ def test_no_room_anywhere_names_task_and_worker(tmp_path: Path, source: str) -> 
 def test_an_interrupted_run_leaves_nothing(
     tmp_path: Path, source: str, two: Cluster, stage: str, number: signal.Signals
 ) -> None:
-    run = start(source, tmp_path / "d", two.address, *STAGES[stage])
-    wait_for(begun(stage, tmp_path / "d"))
+    run = amid(stage, source, tmp_path / "d", two.address)
     run.send_signal(number)
     code, said = ended(run)
     assert (code, "nothing was left" in said) == (128 + number, True)
@@ -195,8 +208,7 @@ def test_an_interrupted_run_leaves_nothing(
 def test_ctrl_c_at_a_terminal_ends_a_cluster_of_its_own(
     tmp_path: Path, source: str, stage: str
 ) -> None:
-    run = start(source, tmp_path / "d", None, *STAGES[stage], "-j", "2")
-    wait_for(begun(stage, tmp_path / "d"))
+    run = amid(stage, source, tmp_path / "d", None, "-j", "2")
     # It goes to all processes.
     os.killpg(run.pid, signal.SIGINT)
     code, said = ended(run)
@@ -212,8 +224,7 @@ def test_ctrl_c_at_a_terminal_ends_a_cluster_of_its_own(
 def test_a_run_goes_on_when_its_scheduler_was_killed(
     tmp_path: Path, source: str, two: Cluster, stage: str, right: dict[str, Any]
 ) -> None:
-    run = start(source, tmp_path / "d", two.address, *STAGES[stage])
-    wait_for(begun(stage, tmp_path / "d"))
+    run = amid(stage, source, tmp_path / "d", two.address)
     assert two.scheduler is not None
     kill(two.scheduler)
     code, said = ended(run)
@@ -229,8 +240,7 @@ def test_a_run_goes_on_when_its_scheduler_was_killed(
 def test_a_run_goes_on_when_its_driver_was_killed(
     tmp_path: Path, source: str, two: Cluster, stage: str, right: dict[str, Any]
 ) -> None:
-    run = start(source, tmp_path / "d", two.address, *STAGES[stage])
-    wait_for(begun(stage, tmp_path / "d"))
+    run = amid(stage, source, tmp_path / "d", two.address)
     kill(run)  # type: ignore[arg-type]
     assert not (tmp_path / "d").exists()
     # Some tasks of the killed run may still be at work.

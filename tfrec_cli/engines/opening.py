@@ -13,9 +13,6 @@ from tfrec_cli.errors import EngineError, UsageError, first_line
 
 # Seconds to reach a scheduler, and for its first worker to come.
 CONNECT, WORKER = 20.0, 120.0
-# Deaths of workers that had one task in hand, before the scheduler gives the task back: nodes that
-# are taken away at any time are no fault of the task.
-MOST_DEATHS = 10
 _SILENT = logging.CRITICAL + 1
 
 
@@ -47,7 +44,6 @@ def open_engine(
             client = _local(distributed, jobs, after)
         else:
             client = _connected(distributed, scheduler, after)
-        client.run_on_scheduler(_bear_deaths)
         yield DaskEngine(client, "the local cluster" if scheduler is None else scheduler)
 
 
@@ -101,7 +97,3 @@ def _connected(distributed: Any, scheduler: str, after: ExitStack) -> Any:
             f"(`dask worker {scheduler}`), then run again."
         ) from None
     return client
-
-
-def _bear_deaths(dask_scheduler: Any) -> None:
-    dask_scheduler.allowed_failures = max(MOST_DEATHS, dask_scheduler.allowed_failures)

@@ -6,13 +6,16 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
+from math import inf
 from typing import Any
 
 from tfrec_cli.engines.base import Check
 from tfrec_cli.errors import EngineError, first_line, listed
 
-# Seconds without any worker before the run fails.
+# Seconds without any fit worker before the run fails.
 PATIENCE = 300.0
+# Seconds in which another worker is expected where one has died: nannies start new ones.
+JOINING = 60.0
 
 
 class Workers:
@@ -29,7 +32,7 @@ class Workers:
         self._client = client
         self._unfit: set[str] = set()
         self._threads: dict[str, int] = {}
-        self._looked, self._lively = 0.0, time.monotonic()
+        self._looked, self._lively, self._left = -inf, time.monotonic(), -inf
 
     def require(self, check: Check) -> None:
         """Run `check` on all workers, and from now on in each process that joins.
@@ -37,10 +40,13 @@ class Workers:
         Raises EngineError that names the workers at fault.
         """
         found = self._asked(lambda: self._client.run(check, on_error="return"))
+        # One that died meanwhile says nothing of the others.
+        self._looked = -inf
+        there = self._all()
         wrong = [
             f"worker {worker} {result if isinstance(result, str) else first_line(result)}"
             for worker, result in sorted(found.items())
-            if result is not None
+            if result is not None and worker in there
         ]
         if wrong:
             raise EngineError(f"{listed(wrong, 5)}. Mend or stop such workers, then run again.")
@@ -52,28 +58,47 @@ class Workers:
             self._unfit.add(worker)
             self.notices.append(f"worker {worker} was not used: it {reason}")
 
-    def others(self, tried: Iterable[str]) -> list[str]:
-        """The fit ones that are not among `tried`."""
-        return sorted(set(self.threads()) - self._unfit.union(tried))
-
     def open_to(self, tried: Iterable[str]) -> list[str] | None:
-        """Where a task may run; None is anywhere, on those that join later as well."""
-        return self.others(tried) if self._unfit.union(tried) else None
+        """The workers that may have a task which those in `tried` have failed; there may be none.
+        None is any, those that join later as well.
+        """
+        barred = self._unfit.union(tried)
+        return None if self.are_gone(barred) else sorted(self._all().keys() - barred)
+
+    def are_gone(self, workers: Iterable[str]) -> bool:
+        """Whether none of some workers is there any more."""
+        return self._all().keys().isdisjoint(workers)
+
+    def are_expected(self) -> bool:
+        """Whether a worker is gone, so lately that one may come in its place."""
+        self._all()
+        return time.monotonic() - self._left < JOINING
 
     def threads(self) -> dict[str, int]:
-        """The threads of each, as of lately. Raises EngineError where there is no cluster now."""
+        """The threads of each fit one, as of lately. Raises EngineError where there is no cluster
+        now.
+        """
+        fit = {name: count for name, count in self._all().items() if name not in self._unfit}
         now = time.monotonic()
-        if now - self._looked > 1:
-            info = self._asked(self._client.scheduler_info)
-            self._threads = {name: w["nthreads"] for name, w in info["workers"].items()}
-            self._looked = now
-        if self._threads:
+        if fit:
             self._lively = now
         elif now - self._lively > PATIENCE:
             raise EngineError(
-                f"{self.where}: no worker is left since {PATIENCE:.0f} s. Start some, then "
-                "go on with --resume."
+                f"{self.where}: no worker is left since {PATIENCE:.0f} s"
+                f"{' that is fit for this run' if self._threads else ''}. Start some, then go on "
+                "with --resume."
             )
+        return fit
+
+    def _all(self) -> dict[str, int]:
+        """The threads of each."""
+        now = time.monotonic()
+        if now - self._looked > 1:
+            info = self._asked(self._client.scheduler_info)
+            found = {name: w["nthreads"] for name, w in info["workers"].items()}
+            if self._threads.keys() - found.keys() - self._unfit:
+                self._left = now
+            self._threads, self._looked = found, now
         return self._threads
 
     def lost(self) -> EngineError:

@@ -1,0 +1,31 @@
+"""Tasks that go wrong on some workers of a cluster, in ways of their own."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from pathlib import Path
+
+
+def full(folder: str, number: int) -> int:
+    """Fails for want of room on worker w0; elsewhere it goes on until the file `go` is there."""
+    _no_room_on_w0(folder)
+    Path(folder, "begun").touch()
+    while not Path(folder, "go").exists():
+        time.sleep(0.02)
+    return number
+
+
+def deadly(folder: str, _: int) -> None:
+    """Fails for want of room on worker w0, and is the end of any other."""
+    _no_room_on_w0(folder)
+    os._exit(1)
+
+
+def _no_room_on_w0(folder: str) -> None:
+    from distributed import get_worker
+
+    if get_worker().name == "w0":
+        Path(folder, "failed").touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
