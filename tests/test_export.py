@@ -346,6 +346,38 @@ def test_nothing_that_is_there_is_replaced(people: Path, tmp_path: Path, dest: s
     assert after == before
 
 
+@pytest.mark.parametrize("to", ["csv", "images"])
+def test_no_split_leads_out_of_dest(people: Path, tmp_path: Path, to: str) -> None:
+    (tmp_path / "mine.csv").write_text("mine")
+    file = people / "manifest.json"
+    known = file.read_text()
+    for split in (str(tmp_path / "mine"), "../mine", "../../mine", "..", "a/b", "\0"):
+        file.write_text(known.replace('"name": "test"', f'"name": {json.dumps(split)}'))
+        with pytest.raises(DamageError, match=r"manifest\.json is damaged: .* is not a split name"):
+            export(ExportOptions((str(people),), str(tmp_path / "out"), to=to))
+        assert (tmp_path / "mine.csv").read_text() == "mine"
+        assert sorted(os.listdir(tmp_path)) == ["mine.csv", "set"]
+
+
+@pytest.mark.parametrize("fsync", [True, False])
+def test_what_was_written_is_on_the_disk_itself_if_asked(
+    people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fsync: bool
+) -> None:
+    synced: set[int] = set()
+    real = os.fsync
+
+    def note(handle: int) -> None:
+        synced.add(os.fstat(handle).st_ino)
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", note)
+    out = tmp_path / "out"
+    export(ExportOptions((str(people),), str(out), to="csv", fsync=fsync))
+    made = [out, *out.iterdir(), tmp_path]
+    assert len(made) == 4
+    assert {path.stat().st_ino in synced for path in made} == {fsync}
+
+
 def test_the_command(people: Path, tmp_path: Path) -> None:
     run = CliRunner()
     result = run.invoke(cli, ["export", str(people), str(tmp_path / "o"), "--to", "csv", "--json"])

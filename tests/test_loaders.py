@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,8 @@ import pytest
 from conftest import EXAMPLES, run_with
 
 import tfrec_cli
-from tfrec_cli.dataset.manifest import load_manifest
-from tfrec_cli.errors import UsageError
+from tfrec_cli.dataset.manifest import FeatureFacts, Shard, Split, load_manifest
+from tfrec_cli.errors import DatasetError, UsageError
 from tfrec_cli.loaders import FRAMEWORKS, Framework
 
 ROWS = 60
@@ -260,3 +262,41 @@ def test_the_command(tmp_path: Path) -> None:
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
         assert f"import {word}" in done.stdout
         compile(done.stdout, "load.py", "exec")
+
+
+HOSTILE = 'd"""\nraise SystemExit(7)\n"""\u2028{0}\\'
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_no_text_of_a_dataset_becomes_code(tmp_path: Path, framework: Framework) -> None:
+    tfrec_cli.convert(EXAMPLES / "penguins.csv", tmp_path / "d")
+    known = load_manifest(tmp_path / "d")
+    assert known is not None
+    lists = FeatureFacts(HOSTILE + "b", "int64", ragged=2, row_lengths=(HOSTILE, HOSTILE + "c"))
+    split = Split(HOSTILE, (Shard(HOSTILE, 1, 1, 1),))
+    facts = FeatureFacts(HOSTILE, "int64", labels=(HOSTILE,))
+    hostile = replace(known, name=HOSTILE, splits=(split,), features=(facts, lists))
+    plain, other = (
+        [type(node) for node in ast.walk(ast.parse(FRAMEWORKS[framework](one, path))) if
+         isinstance(node, ast.stmt)]
+        for one, path in (
+            (replace(hostile, name="d", splits=(Split("s", (Shard("s", 1, 1, 1),)),)), "d"),
+            (hostile, HOSTILE),
+        )
+    )  # fmt: skip
+    assert plain == other
+    file = tmp_path / "d" / "manifest.json"
+    file.write_text(file.read_text().replace('"name": "d"', f'"name": {json.dumps(HOSTILE)}'))
+    file.write_text(file.read_text().replace('"name": "train"', f'"name": {json.dumps(HOSTILE)}'))
+    command = [sys.executable, "-m", "tfrec_cli", "loader", "d", "--framework", framework]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
+
+
+def test_a_dataset_without_shards_has_no_script(tmp_path: Path) -> None:
+    tfrec_cli.convert(EXAMPLES / "penguins.csv", tmp_path / "d")
+    known = load_manifest(tmp_path / "d")
+    assert known is not None
+    for splits in ((), (Split("train", ()),)):
+        with pytest.raises(DatasetError, match="no shards"):
+            FRAMEWORKS["tf"](replace(known, splits=splits), "d")

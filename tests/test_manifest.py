@@ -24,17 +24,19 @@ from tfrec_cli.sources.base import Fingerprint
 
 names = st.text(min_size=1, max_size=20) | st.just("x\udcff.csv")
 files = names.filter(lambda name: not {"/", "\0"} & set(name) and name not in (".", ".."))
+dataset_names = st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,149}", fullmatch=True)
+split_names = st.from_regex(r"[A-Za-z0-9_-]{1,60}", fullmatch=True)
 sizes = st.integers(0, 2**63)
 crcs = st.integers(0, 2**32 - 1)
 shards = st.builds(Shard, files, sizes, sizes, crcs)
 manifests = st.builds(
     Manifest,
-    name=names,
+    name=dataset_names,
     compression=st.builds(
         Compression, st.sampled_from(["none", "gzip", "zlib"]), st.integers(0, 9)
     ),
     splits=st.lists(
-        st.builds(Split, names, st.lists(shards, max_size=3).map(tuple)), max_size=3
+        st.builds(Split, split_names, st.lists(shards, max_size=3).map(tuple)), max_size=3
     ).map(tuple),
     features=st.lists(
         st.builds(
@@ -112,6 +114,11 @@ def test_another_programs_manifest_is_not_ours(tmp_path, text):
         ('"name": "d"', '"nome": "d"', "name"),
         ('"kind": "gzip"', '"kind": "zstd"', "compression.kind"),
         ('"name": "schema.yaml"', '"name": "../schema.yaml"', "not a file name"),
+        ('"name": "d"', '"name": "../d"', '"../d" is not a dataset name'),
+        ('"name": "d"', '"name": "d\\n\\u0000"', "is not a dataset name"),
+        ('"name": "train"', '"name": "../x"', '"../x" is not a split name'),
+        ('"name": "train"', '"name": "/tmp/x"', '"/tmp/x" is not a split name'),
+        ('"name": "train"', '"name": ""', "is not a split name"),
         ("\n", "", None),
         ("}\n", "", "is damaged"),
         ('"format": 1', '"format": 2', "newer"),

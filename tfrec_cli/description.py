@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from tfrec_cli.dataset.manifest import (
     FeatureFacts,
     Manifest,
@@ -65,7 +67,7 @@ def _facts(feature: BoundFeature) -> FeatureFacts:
     )
 
 
-def _missing(feature: BoundFeature) -> str:
+def _missing(feature: BoundFeature) -> Literal["error", "omit", "default"]:
     """What a reader meets where there is no value; an unknown label may be left out as well."""
     omits = "omit" in (feature.missing.action, feature.unknown.action)
     return "omit" if omits else feature.missing.action

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import tfrec_cli
-from tfrec_cli.dataset.naming import parse_dest
+from tfrec_cli.dataset.naming import check_name, check_split, parse_dest
 from tfrec_cli.errors import DamageError, UsageError, shorten
 from tfrec_cli.options import Compression
 from tfrec_cli.records.compressors import compressor_version
@@ -95,11 +95,11 @@ class FeatureFacts:
     """
 
     key: str
-    type: str
+    type: Literal["int64", "float", "bytes"]
     shape: tuple[int, ...] | None = None
     ragged: int = 0
     row_lengths: tuple[str, ...] = ()
-    missing: str = "error"
+    missing: Literal["error", "omit", "default"] = "error"
     labels: tuple[str, ...] | None = None
     first_label: int = 0
 
@@ -314,7 +314,15 @@ def _adapters() -> tuple[TypeAdapter[Writer], TypeAdapter[Manifest]]:
 
 
 def _with_safe_names(manifest: Manifest) -> Manifest:
-    """`manifest` itself. Raises ValueError where a name leads out of the dataset's folder."""
+    """`manifest` itself. Raises ValueError where a name is none that tfrec gives: it may become a
+    path or code, and must not lead out of the folder that it is used in.
+    """
+    try:
+        check_name(manifest.name)
+        for split in manifest.splits:
+            check_split(split.name)
+    except UsageError as error:
+        raise ValueError(shorten(str(error).partition(". ")[0], 300)) from None
     for name in manifest.names:
         base = name.removeprefix(f"{INDEXES}/")
         if base in ("", ".", "..") or "/" in base or "\0" in base:

@@ -20,6 +20,9 @@ from tfrec_cli.options import Compression
 MAX_NAME = 150
 """Longest name of a dataset, in characters; leaves room for split, numbers and suffixes."""
 
+SPLIT = re.compile(r"[A-Za-z0-9_-]{1,60}")
+"""What a split may be called."""
+
 _FILE = re.compile(r"(.+)\.(tfrecords?|tfrec)(\.gz|\.zz)?", re.IGNORECASE | re.DOTALL)
 _FILE_KINDS: dict[str, Literal["none", "gzip", "zlib"]] = {"": "none", ".gz": "gzip", ".zz": "zlib"}
 _SOURCE = re.compile(
@@ -119,7 +122,7 @@ def identifier(text: str) -> str:
 
 def check_split(split: str) -> str:
     """`split` itself. Raises UsageError where it is no name for a split."""
-    if re.fullmatch(r"[A-Za-z0-9_-]{1,60}", split):
+    if SPLIT.fullmatch(split):
         return split
     raise UsageError(
         f'"{split}" is not a split name. Use letters, digits, _ and - (60 at most), as in '
@@ -139,15 +142,18 @@ def shard_rows(total: int, shards: int) -> list[int]:
     return [each + (i < more) for i in range(shards)]
 
 
-def _chosen(name: str | None, derived: str) -> str:
-    if name is None:
-        return derived
+def check_name(name: str) -> str:
+    """`name` itself. Raises UsageError where it is no name for a dataset."""
     if re.fullmatch(rf"[A-Za-z][A-Za-z0-9_]{{0,{MAX_NAME - 1}}}", name):
         return name
     raise UsageError(
         f'"{name}" is not a dataset name. Use a letter, then letters, digits and _ '
         f'({MAX_NAME} at most), such as "{identifier(name)}".'
     )
+
+
+def _chosen(name: str | None, derived: str) -> str:
+    return derived if name is None else check_name(name)
 
 
 def _agreed(text: str, match: re.Match[str], asked: Compression | None) -> Compression:

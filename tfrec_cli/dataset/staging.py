@@ -33,6 +33,7 @@ from tfrec_cli.dataset.commit import (
     read_ready,
     sync_file,
     sync_folder,
+    sync_tree,
     undo,
     write_ready,
 )
@@ -43,7 +44,7 @@ from tfrec_cli.dataset.manifest import INDEXES, MANIFEST, Manifest, SideFile, re
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.dataset.occupant import SYSTEM, Occupant, check_dest
 from tfrec_cli.dataset.shards import ShardWriter
-from tfrec_cli.errors import DatasetError
+from tfrec_cli.errors import DatasetError, shorten
 from tfrec_cli.interruption import Terminated, unbroken
 from tfrec_cli.options import Compression
 from tfrec_cli.records.framing import sniff_file
@@ -68,7 +69,9 @@ class Stage:
         self.committed = self.kept = False
 
     def path(self, name: str) -> Path:
-        """Where to write the data file that is to be called `name`."""
+        """Where to write the data file, or the folder of such, that is to be called `name`."""
+        if os.path.basename(name) != name or name == "..":
+            raise DatasetError(f'{self.dest.text}: "{shorten(name)}" is not a file name.')
         return self._data / name
 
     def writer(
@@ -115,8 +118,7 @@ class Stage:
         there is no manifest, and nothing at DEST is replaced. Raises DatasetError.
         """
         with writing(self.dest.text):
-            # Files by the thousand are on the disk sooner when all of it is asked for at once.
-            os.sync()
+            sync_tree(self._data, self._sync)
             if self._side != self._data:
                 self._side.rmdir()
             check_dest(self.dest)

@@ -26,6 +26,7 @@ class ExportOptions:
     features, in this order. label_names: the names of labels in place of their numbers.
     split_column: what a column that tells the split is called. plain: the types of features
     (int64, float, bytes) whatever the schema knows of the columns that they were made of.
+    fsync: have what is written on the disk itself before it is put at dest.
     """
 
     paths: tuple[str, ...]
@@ -37,6 +38,7 @@ class ExportOptions:
     split_column: str | None = None
     plain: bool = False
     jobs: int = field(default_factory=default_jobs)
+    fsync: bool = True
 
 
 @dataclass(frozen=True, slots=True)

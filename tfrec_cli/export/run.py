@@ -65,7 +65,7 @@ def _refuse_taken(goal: Goal) -> None:
 @contextmanager
 def _staged(goal: Goal, options: ExportOptions, dataset: RecordDataset) -> Iterator[Stage]:
     sources = [*options.paths, *(file.path for file in dataset.files)]
-    with staging(_dest(goal), False, sources) as stage:
+    with staging(_dest(goal), False, sources, options.fsync) as stage:
         yield stage
         stage.publish()
 

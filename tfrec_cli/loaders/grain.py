@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfrec_cli.dataset.manifest import Manifest
 from tfrec_cli.errors import UsageError
-from tfrec_cli.loaders.parts import arrow, common, image
+from tfrec_cli.loaders.parts import arrow_parts
 
 _SCRIPT = '''\
 """Reads the TFRecord dataset {name} with Grain, for JAX. Written by tfrec {version}.
@@ -23,14 +23,7 @@ import grain
 import numpy as np
 import tfrec_cli
 
-DATASET = Path({path})
-FILES = {{
-{files}
-}}
-RECORDS = {{
-{records}
-}}
-{arrow}
+{data}{arrow}
 
 def stack(value):
     """Numbers as they are; lists of any length as an array, filled up with zeros, and lengths."""
@@ -92,14 +85,7 @@ def describe(value):
     return f"{{value.dtype}} {{value.shape}}"
 
 
-if __name__ == "__main__":
-    place = Path(sys.argv[1]) if len(sys.argv) > 1 else DATASET
-    for split in FILES:
-        print(f"{{split}}: {{RECORDS[split]}} records")
-        if RECORDS[split]:
-            for key, value in next(iter(load(split, dataset=place))).items():
-                print(f"  {{key}}: {{describe(value)}}")
-'''
+{program}'''
 
 
 def grain_script(manifest: Manifest, dataset: str) -> str:
@@ -113,6 +99,4 @@ def grain_script(manifest: Manifest, dataset: str) -> str:
             f"{manifest.compression.kind.upper()} shards do not allow. Convert with --compression "
             "none."
         )
-    parts = common(manifest, dataset)
-    code = arrow(manifest, parts.pop("labels"))
-    return _SCRIPT.format(**parts, arrow=code, image=image(manifest))
+    return _SCRIPT.format(**arrow_parts(manifest, dataset))

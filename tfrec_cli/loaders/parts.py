@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from tfrec_cli import __version__
 from tfrec_cli.dataset.manifest import FeatureFacts, Manifest
+from tfrec_cli.errors import DatasetError
+
+_DATA = """\
+DATASET = Path({path})
+FILES = {{
+{files}
+}}
+RECORDS = {{
+{records}
+}}
+"""
+
+_PROGRAM = """\
+if __name__ == "__main__":
+    place = Path(sys.argv[1]) if len(sys.argv) > 1 else DATASET
+    for split in FILES:
+        print(f"{split}: {RECORDS[split]} records")
+        if RECORDS[split]:
+            for key, value in next(iter(load(split, dataset=place))).items():
+                print(f"  {key}: {describe(value)}")
+"""
 
 _LABELS = """
 # What the numbers of a label feature mean: LABELS[key][number].
@@ -15,7 +37,7 @@ LABELS = {{
 }}
 """
 
-ARROW = '''
+_ARROW = '''
 FEATURES = {{  # key: (type, shape, may be missing); the shape of a list of any length is None
 {features}
 }}
@@ -50,7 +72,7 @@ def columns(batch):
     return found
 '''
 
-IMAGE = '''
+_IMAGE = '''
 def decode(data):
     """The bytes of an image file as an array of shape [height, width, 3], uint8."""
     import io
@@ -63,35 +85,47 @@ def decode(data):
 
 
 def common(manifest: Manifest, dataset: str) -> dict[str, str]:
-    """The parts of a script that do not depend on the framework, by their names in its text."""
+    """The parts of a script that do not depend on the framework, by their names in its text.
+
+    What a manifest or a file name says reaches the code as Python literals alone. Raises
+    DatasetError where the dataset has no shards.
+    """
+    splits = [split for split in manifest.splits if split.shards]
+    if not splits:
+        raise DatasetError(f"{dataset}: the manifest names no shards, so there is nothing to read.")
     file = Path(dataset)
-    single = file.is_file()
+    data = _DATA.format(
+        path=repr(str(file.parent if file.is_file() else file)),
+        files=entries({s.name: repr(_pattern(s.shards[0].name)) for s in splits}),
+        records=entries({s.name: str(s.records) for s in splits}),
+    )
     return {
-        "name": manifest.name,
+        "name": re.sub(r"\W", "_", manifest.name),
         "version": __version__,
         "module": "load",
-        "path": repr(str(file.parent if single else file)),
-        "files": entries({s.name: repr(_pattern(s.shards[0].name)) for s in manifest.splits}),
-        "records": entries({s.name: str(s.records) for s in manifest.splits}),
+        "data": data,
         "labels": _labels(manifest),
-        "split": repr(manifest.splits[0].name),
+        "split": repr(splits[0].name),
+        "program": _PROGRAM,
     }
 
 
-def arrow(manifest: Manifest, labels: str) -> str:
-    """The code that makes numpy arrays of Arrow batches."""
+def arrow_parts(manifest: Manifest, dataset: str) -> dict[str, str]:
+    """As `common`, for scripts that make numpy arrays of Arrow batches: with the code of that."""
+    parts = common(manifest, dataset)
+    is_image = any(facts.key == "image/encoded" for facts in manifest.features)
+    image = _IMAGE if is_image else ""
+    return parts | {"arrow": _arrow(manifest, parts.pop("labels")), "image": image}
+
+
+def _arrow(manifest: Manifest, labels: str) -> str:
     features = {}
     for facts in manifest.features:
         optional = facts.missing == "omit"
         shape = None if facts.ragged else facts.shape or ()
         features[facts.key] = repr((facts.type, shape, optional))
         features |= {key: repr(("int64", None, optional)) for key in facts.row_lengths}
-    return ARROW.format(features=entries(features), labels=labels)
-
-
-def image(manifest: Manifest) -> str:
-    """The code that decodes images, where there are any."""
-    return IMAGE if any(facts.key == "image/encoded" for facts in manifest.features) else ""
+    return _ARROW.format(features=entries(features), labels=labels)
 
 
 def entries(values: Mapping[str, str]) -> str:

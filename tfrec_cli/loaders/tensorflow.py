@@ -27,14 +27,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-DATASET = Path({path})
-COMPRESSION = {compression!r}  # tf.data does not find out by itself
-FILES = {{
-{files}
-}}
-RECORDS = {{
-{records}
-}}
+{data}COMPRESSION = {compression!r}  # tf.data does not find out by itself
 
 FEATURES = {{
 {features}
@@ -61,14 +54,12 @@ def load(split={split}, batch_size=32, shuffle=0, dataset=DATASET):
     return batches.prefetch(tf.data.AUTOTUNE)
 
 
-if __name__ == "__main__":
-    place = Path(sys.argv[1]) if len(sys.argv) > 1 else DATASET
-    for split in FILES:
-        print(f"{{split}}: {{RECORDS[split]}} records")
-        for batch in load(split, dataset=place).take(1):
-            for key, value in batch.items():
-                print(f"  {{key}}: {{value.dtype.name}} {{value.shape}}")
-'''
+def describe(value):
+    """A tensor in a few words."""
+    return f"{{value.dtype.name}} {{value.shape}}"
+
+
+{program}'''
 
 _IMAGE = '''
 def decode(example):

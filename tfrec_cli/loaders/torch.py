@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfrec_cli.dataset.manifest import Manifest
-from tfrec_cli.loaders.parts import arrow, common, image
+from tfrec_cli.loaders.parts import arrow_parts
 
 _SCRIPT = '''\
 """Reads the TFRecord dataset {name} with PyTorch. Written by tfrec {version}.
@@ -23,14 +23,7 @@ import tfrec_cli
 import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-DATASET = Path({path})
-FILES = {{
-{files}
-}}
-RECORDS = {{
-{records}
-}}
-{arrow}
+{data}{arrow}
 
 class Ragged(NamedTuple):
     """Lists of any length: all values in a row, and how many each record has."""
@@ -135,19 +128,9 @@ def describe(value):
     return f"{{value.dtype}} {{list(value.shape)}}"
 
 
-if __name__ == "__main__":
-    place = Path(sys.argv[1]) if len(sys.argv) > 1 else DATASET
-    for split in FILES:
-        print(f"{{split}}: {{RECORDS[split]}} records")
-        for batch in load(split, dataset=place):
-            for key, value in batch.items():
-                print(f"  {{key}}: {{describe(value)}}")
-            break
-'''
+{program}'''
 
 
 def torch_script(manifest: Manifest, dataset: str) -> str:
     """A complete Python script that reads `dataset` (a path, written into it) with PyTorch."""
-    parts = common(manifest, dataset)
-    code = arrow(manifest, parts.pop("labels"))
-    return _SCRIPT.format(**parts, arrow=code, image=image(manifest))
+    return _SCRIPT.format(**arrow_parts(manifest, dataset))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfrec_cli.buffers import is_valid, to_numpy
+from tfrec_cli.dataset.naming import SPLIT
 from tfrec_cli.errors import did_you_mean
 from tfrec_cli.schema.cells import NULL_WORDS
 from tfrec_cli.shuffle.identity import Identity, OrderColumn
@@ -27,7 +27,6 @@ Form = Literal["one", "folders", "column", "hash", "groups", "exact", "classes"]
 Splits = npt.NDArray[np.uint8]
 
 END = 2**64 - 1
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +152,7 @@ class Splitter:
             return False
         if self.names:
             return value in self.names
-        return bool(_NAME.fullmatch(value)) and value not in NULL_WORDS
+        return bool(SPLIT.fullmatch(value)) and value not in NULL_WORDS
 
     def _no_split(self, row: int, value: str | None) -> Fault:
         assert self.column is not None
