@@ -14,11 +14,13 @@ import termios
 import time
 from pathlib import Path
 
+import click
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from conftest import REPOSITORY
 
+from tfrec_cli.cli import _COMMANDS, cli
 from tfrec_cli.records.framing import read_records
 
 DIGITS = REPOSITORY / "examples" / "digits"
@@ -57,7 +59,8 @@ def test_json_is_one_document(people: Path) -> None:
     result = tfrec("convert", "people.csv", "out", "--json", cwd=people)
     document = json.loads(result.stdout)
     assert document["splits"][0]["records"] == 3
-    assert document["seconds"] >= 0
+    assert document["up_to_date"] is False
+    assert 0 < document["seconds"] < 600
     assert isinstance(document["notices"], list)
     assert result.stderr == b""
 
@@ -313,3 +316,38 @@ def tfrec_environment(cwd: Path, **variables: str) -> bytes:
         [program], cwd=cwd, env=os.environ | variables, capture_output=True, check=False
     )
     return result.stdout
+
+
+SHARED = {"jobs": "-j", "as_json": "--json", "quiet": "-q", "columns": "--columns"}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_an_option_of_several_commands_is_one(name: str) -> None:
+    """The same words, whatever the command; but head's JSON is a line for each record."""
+    found = {
+        (param.opts[0], param.metavar, param.help)  # type: ignore[attr-defined]
+        for command in _COMMANDS
+        for param in _options(command)
+        if param.name == name and (command, name) != ("head", "as_json")
+    }
+    assert len(found) == 1
+    assert next(iter(found))[0] == SHARED[name]
+
+
+def test_numbers_are_called_n_and_have_no_default_twice() -> None:
+    for command in _COMMANDS:
+        for param in _options(command):
+            assert not isinstance(param, click.Option) or not param.show_default
+            is_number = isinstance(param.type, click.IntRange)
+            assert not is_number or param.metavar == "N", f"{command} {param.name}"
+
+
+def test_all_commands_that_print_notices_can_be_quiet() -> None:
+    for command in set(_COMMANDS) - {"sources", "loader"}:
+        assert any(param.name == "quiet" for param in _options(command)), command
+
+
+def _options(command: str) -> list[click.Parameter]:
+    found = cli.get_command(click.Context(cli), command)  # type: ignore[attr-defined]
+    assert found is not None
+    return list(found.params)

@@ -277,6 +277,18 @@ def test_columns_choose_and_order(people: Path, tmp_path: Path) -> None:
         exported(people, tmp_path / "b.parquet", columns=("idd",), split="test")
 
 
+def test_the_command_takes_names_with_commas(tmp_path: Path) -> None:
+    table = pa.table({"a,b": [1, 2], "s": [3, 4]})
+    tfrec_cli.convert(table, tmp_path / "set")
+    run, dest = CliRunner(), str(tmp_path / "out.csv")
+    for wrong in ("s,s", "s,", ""):
+        result = run.invoke(cli, ["export", str(tmp_path / "set"), dest, "--columns", wrong])
+        assert (result.exit_code, os.path.exists(dest)) == (2, False)
+    result = run.invoke(cli, ["export", str(tmp_path / "set"), dest, "--columns", '"a,b",s'])
+    assert result.exit_code == 0
+    assert Path(dest).read_text() == '"a,b","s"\n1,3\n2,4\n'
+
+
 def test_pictures_come_back_as_they_were(tmp_path: Path) -> None:
     tfrec_cli.convert(EXAMPLES / "digits", tmp_path / "set")
     export(ExportOptions((str(tmp_path / "set"),), str(tmp_path / "out"), to="images"))

@@ -8,9 +8,11 @@ import os
 import pickle
 import subprocess
 import sys
+import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -238,7 +240,18 @@ def test_indexes_are_read_back(sizes: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["1 20\n", "0 20\n21 30\n", "x y\n", "0\n", "0 5\n", "0 99999999999999999999\n"]
+    "text",
+    [
+        "1 20\n",
+        "0 20\n21 30\n",
+        "x y\n",
+        "0\n",
+        "0 5\n",
+        "0 99999999999999999999\n",
+        "\n",
+        "0 20 x\n",
+        "0 9223372036854775807\n",
+    ],
 )
 def test_what_is_no_index_is_not_used(people: Path, text: str) -> None:
     path = convert(people, "people", index="dali")
@@ -360,3 +373,62 @@ def test_the_commands(people: Path) -> None:
     assert tfrec("index", "nothing", cwd=folder).returncode == 1
     assert tfrec("index", "a", "--format", "x", cwd=folder).returncode == 2
     assert os.listdir(folder / "a" / "index")
+
+
+def test_records_of_more_files_than_may_be_open(people: Path) -> None:
+    path = convert(people, "people", shards=90)
+    script = (
+        "import resource, sys, tfrec_cli\n"
+        "records = tfrec_cli.open_dataset(sys.argv[1]).by_number()\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), 4096))\n"
+        "for _ in range(2): print(len(set(records)), end=' ')\n"
+    )
+    for limit in ("80", "30"):
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(path), limit],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert done.stdout.split() == ["250", "250"]
+
+
+def test_a_file_that_has_gone_is_named(people: Path) -> None:
+    path = convert(people, "people", shards=3, index="dali")
+    records = numbered(path)
+    gone = sorted(path.glob("*.tfrecord-*"))[1]
+    gone.unlink()
+    assert records[0]
+    with pytest.raises(DatasetError, match=f"{gone.name}: No such file"):
+        records[100]
+
+
+@pytest.mark.parametrize("wrong", [1.5, "1", None, (0, 1)])
+def test_a_number_is_a_whole_number(people: Path, wrong: Any) -> None:
+    dataset = tfrec_cli.open_dataset(convert(people, "people"))
+    for numbered_records in (dataset, dataset.by_number()):
+        with pytest.raises(TypeError):
+            numbered_records[wrong]
+
+
+def test_slices_are_lists(people: Path) -> None:
+    dataset = tfrec_cli.open_dataset(convert(people, "people", shards=3))
+    every, numbers = list(dataset), np.int64(7)
+    assert dataset[numbers] == every[7]
+    for some in (slice(0, 2), slice(None, None, -50), slice(240, 999), slice(5, 5)):
+        assert dataset[some] == every[some]
+
+
+def test_indexes_take_little_memory(tmp_path: Path) -> None:
+    """Beside the array of places and the text there is a fraction of them."""
+    count = 300_000
+    ends = np.arange(1, count + 1) * np.int64(30)
+    tracemalloc.start()
+    try:
+        text = index_text(ends)
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(text) + 16 * 2**20
+        (tmp_path / "a.idx").write_bytes(text)
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        assert np.array_equal(read_index(tmp_path / "a.idx"), ends)  # type: ignore[arg-type]
+        assert tracemalloc.get_traced_memory()[1] - before < 2 * ends.nbytes + 32 * 2**20
+    finally:
+        tracemalloc.stop()

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +20,7 @@ from conftest import read_examples, read_manifest
 from PIL import Image
 
 import tfrec_cli
+from tfrec_cli.cli import cli
 from tfrec_cli.estimates import Forecast, comparison, forecast, sample
 from tfrec_cli.estimates.advice import advise_shards
 from tfrec_cli.estimates.comparison import Trial, Workload, compare, recommend
@@ -459,3 +461,20 @@ def test_sorted_records_may_be_large_together_so_shards_have_no_size(tmp_path: P
     assert all(line.endswith("  50 records") for line in lines)
     assert planned(tmp_path / "t.csv", tmp_path / "o", sort_by=("n",)).splits[0].shards[0].bytes
     assert planned(tmp_path / "t.csv", tmp_path / "o", shards=4).splits[0].shards[3].bytes
+
+
+def test_a_line_of_convert_is_a_plan_by_one_word(examples: Path) -> None:
+    options = [
+        *("--verify", "--rejects", "rejects.jsonl", "--on-error", "skip", "--no-fsync"),
+        *("--profile", "--profile-trace", "trace.json", "--profile-tensorboard", "events"),
+    ]
+    before = sorted(os.listdir(examples))
+    for more in (["--overwrite", "--force"], ["--resume"]):
+        done = tfrec("plan", "penguins.csv", "dest", *options, *more, cwd=examples)
+        assert (done.returncode, done.stdout[:17]) == (0, b"dest: 344 records"), done.stderr
+    assert sorted(os.listdir(examples)) == before
+    plan, convert = (
+        {param.name for param in cli.get_command(click.Context(cli), name).params}  # type: ignore[attr-defined]
+        for name in ("plan", "convert")
+    )
+    assert convert - plan == set()

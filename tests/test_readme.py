@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
+from test_floors import FLOOR
 
 from tfrec_cli.cli import _COMMANDS
 
@@ -134,5 +135,21 @@ def test_options_exist() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", README):
+    headings = re.findall(r"^#+ (.*)$", README, re.MULTILINE)
+    places = {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
+    links = re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", README)
+    assert links
+    for target, place in links:
         assert target.startswith("http") or (REPOSITORY / target).exists(), target
+        assert target or place in places, place
+
+
+def test_the_contents_name_all_chapters() -> None:
+    (contents,) = re.findall(r"^On this page: (.*?)\n\n", README, re.MULTILINE | re.DOTALL)
+    chapters = re.findall(r"^## (.*)$", README, re.MULTILINE)
+    assert re.findall(r"\[(.*?)\]", contents) == chapters
+
+
+def test_all_rooms_are_told() -> None:
+    told = README.split("## Developing")[1]
+    assert {room for room in FLOOR if f"`{room}`" not in told} <= {"__init__", "__main__"}

@@ -107,16 +107,16 @@ def convert(
     for bad input, DatasetError where dest cannot be written. dest is then what it was before.
     """
     from tfrec_cli.conversion import convert
-    from tfrec_cli.dataset.metadata import parse_metadata
     from tfrec_cli.options import (
         Compression,
         ConvertOptions,
         default_jobs,
         default_memory,
+        parse_index,
+        parse_metadata,
         parse_size,
     )
     from tfrec_cli.progress import SILENT
-    from tfrec_cli.records.index import parse_formats
 
     options = ConvertOptions(
         sources=_sources(source),
@@ -152,7 +152,7 @@ def convert(
         memory=default_memory() if memory is None else parse_size(str(memory)),
         engine=engine,
         scheduler=scheduler,
-        index=() if index is None else parse_formats(index),
+        index=() if index is None else parse_index(index),
         metadata=() if metadata is None else parse_metadata(metadata),
     )
     if not verify:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tfrec_cli.dataset.failures import writing
 from tfrec_cli.dataset.manifest import (
@@ -27,6 +27,9 @@ from tfrec_cli.options import Compression, MetadataFormat
 from tfrec_cli.reading import FeatureInfo, RecordDataset, open_dataset
 from tfrec_cli.reading.survey import FileFacts
 
+_TYPES: Mapping[str, Literal["int64", "float", "bytes"]] = {
+    "int64": "int64", "float": "float", "bytes": "bytes",
+}  # fmt: skip
 _SHARD = re.compile(r"([A-Za-z]\w*)-([\w-]+)\.tfrecord-(\d{5,})-of-(\d{5,})", re.ASCII)
 
 
@@ -151,7 +154,7 @@ def _facts(info: FeatureInfo) -> FeatureFacts:
     """A feature as a manifest would have it; one without any value is taken for bytes."""
     return FeatureFacts(
         info.key,
-        info.kind if info.kind in ("int64", "float", "bytes") else "bytes",
+        _TYPES.get(info.kind, "bytes"),
         info.shape or None,
         int(info.shape is None),
         missing="omit" if info.optional else "error",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from tfrec_cli.errors import UsageError, did_you_mean
 
@@ -27,6 +27,27 @@ _UNITS = {"": 1, "B": 1} | {
     for power, letter in enumerate("KMGT", start=1)
     for unit, base in ((letter, 1024), (f"{letter}IB", 1024), (f"{letter}B", 1000))
 }
+
+
+def parse_index(text: str) -> tuple[IndexFormat, ...]:
+    """From `dali,tfindex`. Raises UsageError for other words."""
+    return _formats(text, get_args(IndexFormat), "an index")
+
+
+def parse_metadata(text: str) -> tuple[MetadataFormat, ...]:
+    """From `tfds,tfmd`. Raises UsageError for other words."""
+    return _formats(text, get_args(MetadataFormat), "a metadata")
+
+
+def _formats(text: str, known: Sequence[Any], kind: str) -> tuple[Any, ...]:
+    words = text.split(",")
+    for word in words:
+        if word not in known:
+            raise UsageError(
+                f'"{word}" is not {kind} format. Choose from {", ".join(known)}, as in '
+                f"{','.join(known[:2])}.{did_you_mean(word, known)}"
+            )
+    return tuple(dict.fromkeys(words))
 
 
 def parse_size(text: str) -> int:

@@ -14,8 +14,7 @@ from tfrec_cli.options import ConvertOptions
 _OPTIONS = (
     "source", "split", "split_exact", "split_by", "stratify", "split_column", "split_seed",
     "shuffle", "seed", "sort_by", "key", "shards", "shard_size", "limit", "on_error",
-    "index", "metadata", "index",
-    "metadata",
+    "index", "metadata",
 )  # fmt: skip
 # How messages call what is not called as on the command line.
 _WORDS = {"sources": "SOURCE", "source_options": "-O", "schema": "the schema"}

@@ -65,7 +65,8 @@ def _with_breaks(command: click.Command) -> click.Command:
     help="Show the version and the live kernel, then exit.",
 )
 def cli() -> None:
-    r"""Turn CSV and Parquet tables and image folders into TFRecord datasets, ready to train on.
+    r"""Turn CSV and Parquet tables, image folders, boxes and TFRecord files into TFRecord datasets,
+    ready to train on.
 
     \b
     tfrec plan penguins.csv dataset        what convert would do, without writing

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfrec_cli.cli.common import debug_option, human_size, plural
+from tfrec_cli.cli.common import debug_option, human_size, jobs_option, json_option, quiet_option
 from tfrec_cli.cli.progress import TerminalReporter
+from tfrec_cli.errors import counted
 from tfrec_cli.options import default_jobs
 
 if TYPE_CHECKING:
@@ -25,17 +26,14 @@ _READERS = {
 
 @click.command("bench", short_help="How fast a dataset is read, and what would be faster.")
 @click.argument("dataset", type=click.Path())
-@click.option(
-    "-j", "--jobs", metavar="N", type=click.IntRange(1),
-    help="The most parallel reads to try. Default: as many as there are processors.",
-)  # fmt: skip
+@jobs_option
 @click.option(
     "--seconds", metavar="S", type=click.FloatRange(0.01, 3600), default=1.0,
     help="How long each measurement takes. Default: 1.",
 )  # fmt: skip
 @click.option("--no-tensorflow", is_flag=True, help="Leave tf.data out, though it is installed.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
-@click.option("-q", "--quiet", is_flag=True, help="Draw no progress.")
+@json_option
+@quiet_option
 @debug_option
 def command(
     dataset: str,
@@ -77,7 +75,7 @@ def _lines(found: Benchmark) -> list[str]:
         size += f", {human_size(found.content_bytes)} decompressed"
     compression = how.get(found.compression, found.compression.upper())
     lines = [
-        f"{found.path}: {plural(found.records, 'record')} in {plural(found.files, 'file')}, "
+        f"{found.path}: {counted(found.records, 'record')} in {counted(found.files, 'file')}, "
         f"{compression}, {size}",
         f"{'reader':<26}  parallel     records/s        MB/s",
     ]

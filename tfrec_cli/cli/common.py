@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tfrec_cli import __version__
-from tfrec_cli.errors import UsageError, counted
+from tfrec_cli.errors import UsageError
 from tfrec_cli.errors import human_size as human_size
 
 if TYPE_CHECKING:
@@ -53,6 +53,24 @@ def _columns(text: str) -> tuple[str, ...]:
 
 COLUMNS = Parsed("columns", _columns)
 """A type for options that take names of columns, with commas between."""
+
+columns_option = click.option(
+    "--columns", metavar="NAME[,...]", type=COLUMNS, help="These features only, in this order."
+)
+jobs_option = click.option(
+    "-j", "--jobs", metavar="N", type=click.IntRange(1),
+    help="Threads at work at a time. Default: as many as there are processors.",
+)  # fmt: skip
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print the result as one JSON document."
+)
+fsync_option = click.option(
+    "--fsync/--no-fsync", default=True,
+    help="Whether DEST must survive a power cut. --no-fsync does not wait for the disk.",
+)  # fmt: skip
+quiet_option = click.option(
+    "-q", "--quiet", is_flag=True, help="Print no progress, summary or notices."
+)
 
 
 def print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
@@ -110,8 +128,3 @@ def parse_source_options(pairs: Sequence[str]) -> dict[str, str]:
             raise UsageError(f"-O {key} is given twice.")
         options[key] = value
     return options
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 shard`, `2,000 shards`."""
-    return counted(count, noun)

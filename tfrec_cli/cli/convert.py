@@ -11,9 +11,12 @@ import click
 from tfrec_cli.cli.common import (
     Parsed,
     debug_option,
+    fsync_option,
     human_size,
+    jobs_option,
+    json_option,
     parse_source_options,
-    plural,
+    quiet_option,
     source_options,
 )
 from tfrec_cli.cli.index import FORMATS as INDEX_FORMATS
@@ -21,7 +24,7 @@ from tfrec_cli.cli.metadata import FORMATS as METADATA_FORMATS
 from tfrec_cli.cli.order import order_options, share, split_classes
 from tfrec_cli.cli.profile import Profiling, profile_options
 from tfrec_cli.cli.progress import TerminalReporter
-from tfrec_cli.errors import UsageError
+from tfrec_cli.errors import UsageError, counted
 from tfrec_cli.options import (
     LEVELS,
     Compression,
@@ -39,15 +42,21 @@ if TYPE_CHECKING:
 SHOWN_FEATURES = 20
 
 
-@click.command("convert", short_help="Tables or images in, TFRecord shards out.")
+@click.command(
+    "convert", short_help="Tables, images, boxes or TFRecord files in, TFRecord shards out."
+)
 @click.argument("paths", metavar="SOURCE... DEST", nargs=-1, type=click.Path())
 @click.option(
     "--schema", metavar="FILE", type=click.Path(), help="YAML schema. Default: inferred and saved."
 )
 @source_options
-@click.option("--name", help="Dataset name in shard names. Default: DEST's base name.")
+@click.option(
+    "--name", metavar="NAME", help="Dataset name in shard names. Default: DEST's base name."
+)
 @order_options
-@click.option("--shards", type=click.IntRange(1), help="Number of shards of each split.")
+@click.option(
+    "--shards", metavar="N", type=click.IntRange(1), help="Number of shards of each split."
+)
 @click.option(
     "--shard-size", metavar="SIZE", type=Parsed("size", parse_size),
     help="Aim for shards of SIZE bytes (units: KiB, MiB, GiB, kB, MB, GB). Default: 128MiB.",
@@ -74,10 +83,7 @@ SHOWN_FEATURES = 20
     "--max-errors", metavar="N", type=click.IntRange(0),
     help="With --on-error skip: fail when more than N rows are left out. Default: no limit.",
 )  # fmt: skip
-@click.option(
-    "-j", "--jobs", metavar="N", type=click.IntRange(1),
-    help="Threads. The output does not depend on it. Default: all processors.",
-)  # fmt: skip
+@jobs_option
 @click.option(
     "--engine", type=click.Choice(["threads", "dask"]), default="threads",
     help="Where tasks run: in threads, or on a Dask cluster, by default one of -j processes on "
@@ -96,10 +102,7 @@ SHOWN_FEATURES = 20
 @click.option(
     "--force", is_flag=True, help="With --overwrite: write again what is up to date, too."
 )
-@click.option(
-    "--fsync/--no-fsync", default=True,
-    help="Whether DEST must survive a power cut. --no-fsync does not wait for the disk.",
-)  # fmt: skip
+@fsync_option
 @click.option(
     "--temp-dir", metavar="DIR", type=click.Path(),
     help="Where streams, and records to be ordered, are kept meanwhile. Default: the system's, and "
@@ -114,23 +117,25 @@ SHOWN_FEATURES = 20
     help="Write metadata for other programs too, as `tfrec metadata` does.",
 )  # fmt: skip
 @click.option("--verify", is_flag=True, help="Read all that was written before it is put at DEST.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
+@json_option
 @profile_options
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@quiet_option
 @debug_option
 def command(paths: tuple[str, ...], as_json: bool, quiet: bool, verify: bool, **given: Any) -> None:
     r"""Write the rows of SOURCE... as a TFRecord dataset at DEST.
 
-    SOURCE is a CSV or Parquet file, an image folder, a folder or pattern of files, or - for
-    standard input; several are one dataset, in the order given. DEST is a folder, one file
-    (ending in .tfrecord, .tfrecords or .tfrec, then .gz or .zz if you like), or - for standard
-    output.
+    SOURCE is a CSV or Parquet file, an image folder, a table of boxes with its pictures (--source
+    boxes), a TFRecord file or dataset, a folder or pattern of files, or - for standard input;
+    several are one dataset, in the order given. DEST is a folder, one file (ending in .tfrecord,
+    .tfrecords or .tfrec, then .gz or .zz if you like), or - for standard output.
 
     \b
     tfrec convert penguins.csv dataset
     tfrec convert 'logs/*.parquet' dataset --shards 16 --compression gzip
     tfrec convert photos/ dataset --shuffle --split train=0.9,test=0.1 --stratify image/class/text
+    tfrec convert boxes.csv pictures/ dataset --source boxes
     tfrec convert train.csv train.tfrecord.gz --schema schema.yaml
+    tfrec convert 'old/*.tfrecord' dataset --shuffle --shards 64
     """
     profiling = Profiling(given)
     options = options_of(paths, given)
@@ -197,7 +202,7 @@ def _summary(outcome: Outcome, options: ConvertOptions, seconds: float) -> str:
     size = sum(shard.bytes for shard in manifest.shards)
     read = sum(file.size for file in manifest.sources if file.role in ("source", "loaded"))
     holds = (
-        f"{plural(manifest.records, 'record')} in {plural(len(manifest.shards), 'shard')}, "
+        f"{counted(manifest.records, 'record')} in {counted(len(manifest.shards), 'shard')}, "
         f"{human_size(size)}"
     )
     if not outcome.is_new:
@@ -212,7 +217,7 @@ def _summary(outcome: Outcome, options: ConvertOptions, seconds: float) -> str:
     ]
     if manifest.rows.rejected:
         kept = f", listed in {options.rejects}" if options.rejects else ""
-        lines.append(f"  skipped  {plural(manifest.rows.rejected, 'row')} in error{kept}")
+        lines.append(f"  skipped  {counted(manifest.rows.rejected, 'row')} in error{kept}")
     return "\n".join([*lines, *_feature_lines(manifest)])
 
 
@@ -222,18 +227,18 @@ def _split_lines(manifest: Manifest) -> list[str]:
     for split in manifest.splits:
         first, last = split.shards[0].name, split.shards[-1].name
         names = first if first == last else f"{first} … {last}"
-        records = plural(split.records, "record") + share(split, manifest.records)
+        records = counted(split.records, "record") + share(split, manifest.records)
         lines.append(f"  {split.name:<{width}} {records}: {names}")
     return [*lines, *split_classes(manifest.splits)]
 
 
 def _schema_line(manifest: Manifest, options: ConvertOptions) -> str:
-    features = plural(len(manifest.features), "feature")
+    features = counted(len(manifest.features), "feature")
     if not manifest.features:
         return "none: not all records are tf.train.Examples of features of one kind"
     if options.schema is not None:
         return f"{options.schema}, {features}"
-    return f"inferred from {plural(manifest.rows.read, 'row')}, {features}"
+    return f"inferred from {counted(manifest.rows.read, 'row')}, {features}"
 
 
 def _feature_lines(manifest: Manifest) -> list[str]:
@@ -248,6 +253,6 @@ def _feature_lines(manifest: Manifest) -> list[str]:
 def _describe(feature: FeatureFacts) -> str:
     shape = f" {list(feature.shape)}" if feature.shape else " [...]" * feature.ragged
     notes = {"omit": ", left out where missing", "default": ", default where missing", "error": ""}
-    labels = "" if feature.labels is None else f", {plural(len(feature.labels), 'label')}"
+    labels = "" if feature.labels is None else f", {counted(len(feature.labels), 'label')}"
     labels += f" from {feature.first_label}" if feature.first_label else ""
     return f"{feature.type}{shape}{labels}{notes[feature.missing]}"

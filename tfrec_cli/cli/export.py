@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfrec_cli.cli.common import debug_option, human_size, plural
+from tfrec_cli.cli.common import (
+    columns_option,
+    debug_option,
+    fsync_option,
+    human_size,
+    jobs_option,
+    json_option,
+    quiet_option,
+)
 from tfrec_cli.cli.progress import TerminalReporter
-from tfrec_cli.errors import UsageError
+from tfrec_cli.errors import UsageError, counted
 from tfrec_cli.options import default_jobs
 
 if TYPE_CHECKING:
@@ -27,29 +35,28 @@ SHOWN_COLUMNS = 20
     "split, or pictures in folders by class.",
 )  # fmt: skip
 @click.option("--split", metavar="NAME", help="Records of this split only.")
-@click.option("--columns", metavar="NAME[,…]", help="These features only, in this order.")
+@columns_option
 @click.option("--label-names", is_flag=True, help="Names of labels instead of their numbers.")
 @click.option("--split-column", metavar="NAME", help="Add a column that tells each record's split.")
 @click.option(
     "--plain-types", "plain", is_flag=True,
     help="Features as int64, float and bytes, whatever columns the schema says they were made of.",
 )  # fmt: skip
-@click.option(
-    "-j", "--jobs", metavar="N", type=click.IntRange(1),
-    help="Threads. Default: as many as there are processors.",
-)  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@jobs_option
+@fsync_option
+@json_option
+@quiet_option
 @debug_option
 def command(
     paths: tuple[str, ...],
     to: str | None,
     split: str | None,
-    columns: str | None,
+    columns: tuple[str, ...] | None,
     label_names: bool,
     split_column: str | None,
     plain: bool,
     jobs: int | None,
+    fsync: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -75,10 +82,9 @@ def command(
     to_stdout = paths[-1] == "-"
     if to_stdout and as_json:
         raise UsageError("--json and DEST - both want standard output; leave one out.")
-    keys = None if columns is None else tuple(key for key in columns.split(",") if key)
     options = ExportOptions(
-        paths[:-1], paths[-1], to, split, keys, label_names, split_column, plain,
-        jobs or default_jobs(),
+        paths[:-1], paths[-1], to, split, columns, label_names, split_column, plain,
+        jobs or default_jobs(), fsync,
     )  # fmt: skip
     reporter = TerminalReporter(bar=not quiet and not as_json)
     began = time.monotonic()
@@ -97,13 +103,13 @@ def _print(report: ExportReport, seconds: float, to_stdout: bool) -> None:
     rate = report.records / seconds if seconds else 0
     size = f", {human_size(report.bytes)}" if report.bytes else ""
     lines = [
-        f"{report.dest}: {plural(report.records, 'record')}{size}, {seconds:.2f} s "
+        f"{report.dest}: {counted(report.records, 'record')}{size}, {seconds:.2f} s "
         f"({rate:,.0f} records/s)"
     ]
     if len(report.files) > 1:
         for file in report.files:
             where = f"{file.name}/" if report.to == "images" else file.name
-            lines.append(f"  {file.split or 'files':<8} {plural(file.records, 'record')}: {where}")
+            lines.append(f"  {file.split or 'files':<8} {counted(file.records, 'record')}: {where}")
     shown = report.columns[:SHOWN_COLUMNS]
     width = max((len(name) for name, _ in shown), default=0)
     lines += [f"    {name:<{width}}  {kind}" for name, kind in shown]

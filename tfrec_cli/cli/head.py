@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfrec_cli.cli.common import COLUMNS, debug_option
+from tfrec_cli.cli.common import columns_option, debug_option, quiet_option
 from tfrec_cli.errors import shorten
 
 if TYPE_CHECKING:
@@ -24,19 +24,17 @@ MISSING = "(none)"
 @click.command("head", short_help="The first records, as a table or as JSON lines.")
 @click.argument("dataset", type=click.Path())
 @click.option(
-    "-n", "--records", "count", metavar="N", type=click.IntRange(0), default=5, show_default=True,
-    help="How many records.",
+    "-n", "--records", "count", metavar="N", type=click.IntRange(0), default=5,
+    help="How many records. Default: 5.",
 )  # fmt: skip
 @click.option("--split", metavar="NAME", help="Records of this split only.")
-@click.option(
-    "--columns", metavar="NAME[,...]", type=COLUMNS,
-    help="These features only, in this order.",
-)  # fmt: skip
+@columns_option
 @click.option("--json", "as_json", is_flag=True, help="Print each record as a line of JSON.")
 @click.option(
     "--base64", "as_base64", is_flag=True,
     help="Print all bytes in base64 (with --json), whole and without guessing what they are.",
 )  # fmt: skip
+@quiet_option
 @debug_option
 def command(
     dataset: str,
@@ -45,6 +43,7 @@ def command(
     columns: tuple[str, ...] | None,
     as_json: bool,
     as_base64: bool,
+    quiet: bool,  # noqa: ARG001 - there is nothing but the records
 ) -> None:
     r"""Print the first records of DATASET: a folder or TFRecord file of any origin, or a pattern.
 

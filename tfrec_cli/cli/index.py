@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
 
 import click
 
-from tfrec_cli.cli.common import Parsed, debug_option, plural
+from tfrec_cli.cli.common import Parsed, debug_option, json_option, quiet_option
+from tfrec_cli.errors import counted
+from tfrec_cli.options import IndexFormat, parse_index
 
-if TYPE_CHECKING:
-    from tfrec_cli.options import IndexFormat
-
-
-def _formats(text: str) -> tuple[IndexFormat, ...]:
-    from tfrec_cli.records.index import parse_formats
-
-    return parse_formats(text)
-
-
-FORMATS = Parsed("formats", _formats)
+FORMATS = Parsed("formats", parse_index)
 """The parameter type of `--format` here, and of `tfrec convert --index`."""
 
 
@@ -31,8 +22,8 @@ FORMATS = Parsed("formats", _formats)
     help="dali: NAME.idx for NVIDIA DALI. tfindex: NAME.tfindex for the tfrecord package. Default: "
     "both.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@json_option
+@quiet_option
 @debug_option
 def command(
     paths: tuple[str, ...], formats: tuple[IndexFormat, ...], as_json: bool, quiet: bool
@@ -57,7 +48,7 @@ def command(
         for one in done:
             folders = ", ".join(sorted({os.path.dirname(path) for path in one.indexes}))
             text = (
-                f"{one.path}: {plural(one.records, 'record')} in {plural(one.files, 'file')}, "
-                f"{plural(len(one.indexes), 'index file')} in {folders}"
+                f"{one.path}: {counted(one.records, 'record')} in {counted(one.files, 'file')}, "
+                f"{counted(len(one.indexes), 'index file')} in {folders}"
             )
             click.echo(text.encode("utf-8", "backslashreplace"))

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfrec_cli.cli.common import debug_option, human_size, plural
+from tfrec_cli.cli.common import debug_option, human_size, jobs_option, json_option, quiet_option
 from tfrec_cli.cli.footprints import WIDTH, footprint_lines, saving_lines
 from tfrec_cli.cli.payloads import payload_lines
 from tfrec_cli.cli.progress import TerminalReporter
-from tfrec_cli.errors import shorten
+from tfrec_cli.errors import counted, shorten
 from tfrec_cli.options import default_jobs
 
 if TYPE_CHECKING:
@@ -30,13 +30,11 @@ _WORDS = {"none": "not compressed", "gzip": "GZIP", "zlib": "ZLIB"}
 
 @click.command("inspect", short_help="Features, files, and where the bytes go.")
 @click.argument("paths", metavar="DATASET...", nargs=-1, required=True, type=click.Path())
-@click.option(
-    "-j", "--jobs", metavar="N", type=click.IntRange(1),
-    help="Threads. Default: as many as there are processors.",
-)  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
+@jobs_option
+@json_option
+@quiet_option
 @debug_option
-def command(paths: tuple[str, ...], jobs: int | None, as_json: bool) -> int:
+def command(paths: tuple[str, ...], jobs: int | None, as_json: bool, quiet: bool) -> int:
     r"""Tell what DATASET... hold: folders, TFRecord files of any origin, patterns of them; plain,
     GZIP or ZLIB. All records are read, and their checksums checked.
 
@@ -50,7 +48,7 @@ def command(paths: tuple[str, ...], jobs: int | None, as_json: bool) -> int:
     """
     from tfrec_cli.inspection.run import document, inspect
 
-    reporter = TerminalReporter(bar=not as_json)
+    reporter = TerminalReporter(bar=not quiet and not as_json)
     try:
         found = inspect(paths, jobs or default_jobs(), reporter)
     finally:
@@ -87,7 +85,7 @@ def _lines(found: Inspection) -> Iterator[str]:
 
 
 def _title(found: Inspection) -> str:
-    counts = f"{plural(found.records, 'record')} in {plural(len(found.files), 'file')}"
+    counts = f"{counted(found.records, 'record')} in {counted(len(found.files), 'file')}"
     kinds = found.compression
     if len(kinds) == 1:
         packed = _WORDS[next(iter(kinds))]
@@ -102,7 +100,7 @@ def _title(found: Inspection) -> str:
 
 def _split_lines(split: SplitFacts) -> Iterator[str]:
     name = split.name or "files"
-    counts = f"{plural(split.records, 'record')}, {human_size(split.bytes)}"
+    counts = f"{counted(split.records, 'record')}, {human_size(split.bytes)}"
     yield f"  {name:<8} {counts}"
     shown = list(split.files)
     if len(shown) > SHOWN_FILES:
@@ -112,7 +110,7 @@ def _split_lines(split: SplitFacts) -> Iterator[str]:
     for position, (file, text) in enumerate(zip(shown, names, strict=True)):
         if position == SHOWN_FILES - 1 and len(split.files) > SHOWN_FILES:
             yield "    …"
-        facts = f"{plural(file.records, 'record')}, {human_size(file.bytes)}"
+        facts = f"{counted(file.records, 'record')}, {human_size(file.bytes)}"
         yield f"    {text:<{width}}  {facts}"
 
 
@@ -125,7 +123,7 @@ def _feature_lines(found: Inspection) -> Iterator[str]:
         line = f"{key:<{widths[0]}}  {kind:<{widths[1]}}  {present:>{widths[2]}}  {values}"
         yield line.rstrip()
     if more := len(found.features) - len(shown):
-        yield f"… and {plural(more, 'more feature')}; --json lists all"
+        yield f"… and {counted(more, 'more feature')}; --json lists all"
 
 
 def _natural(report: FeatureReport) -> list[tuple[int, str]]:
@@ -142,9 +140,9 @@ def _feature_row(report: FeatureReport, examples: int) -> tuple[str, str, str, s
         low, high = report.low, report.high
         said.append(str(low) if low == high else f"{low} to {high}")
     if info.labels is not None:
-        said.append(plural(len(info.labels), "label"))
+        said.append(counted(len(info.labels), "label"))
     if report.kinds is not None:
-        kinds = [f"{name} in {plural(count, 'record')}" for name, count in report.kinds.items()]
+        kinds = [f"{name} in {counted(count, 'record')}" for name, count in report.kinds.items()]
         said.append("; ".join(kinds))
     return shorten(info.key, 50), kind, _share(report.present, examples), ", ".join(said)
 

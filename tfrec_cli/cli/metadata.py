@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import click
 
-from tfrec_cli.cli.common import Parsed, debug_option
+from tfrec_cli.cli.common import Parsed, debug_option, json_option, quiet_option
+from tfrec_cli.options import MetadataFormat, parse_metadata
 
-if TYPE_CHECKING:
-    from tfrec_cli.options import MetadataFormat
-
-
-def _formats(text: str) -> tuple[MetadataFormat, ...]:
-    from tfrec_cli.dataset.metadata import parse_metadata
-
-    return parse_metadata(text)
-
-
-FORMATS = Parsed("formats", _formats)
+FORMATS = Parsed("formats", parse_metadata)
 """The parameter type of `--format` here, and of `tfrec convert --metadata`."""
 
 
@@ -29,8 +19,8 @@ FORMATS = Parsed("formats", _formats)
     "--format", "formats", metavar="tfds,tfmd,label-map", type=FORMATS, required=True,
     help="Which files to write; see above.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@json_option
+@quiet_option
 @debug_option
 def command(dataset: str, formats: tuple[MetadataFormat, ...], as_json: bool, quiet: bool) -> None:
     r"""Write files that other programs know DATASET by, beside its shards.

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfrec_cli.cli import convert
-from tfrec_cli.cli.common import human_size, plural
+from tfrec_cli.cli.common import human_size
 from tfrec_cli.cli.footprints import WIDTH, footprint_lines, saving_lines
 from tfrec_cli.cli.progress import TerminalReporter
+from tfrec_cli.errors import counted
 from tfrec_cli.options import ConvertOptions
 
 if TYPE_CHECKING:
@@ -23,18 +24,14 @@ if TYPE_CHECKING:
 # Shards of a split that are listed one by one.
 SHOWN_SHARDS = 4
 
-_OWN = {"paths", "as_json", "quiet", "debug"}
-_ONLY_FOR_WRITING = {
-    "rejects", "verify", "profile", "profile_trace", "profile_tensorboard",
-    "resume", "force", "fsync",
-}  # fmt: skip
-_FIELDS = {field.name for field in fields(ConvertOptions)} - _ONLY_FOR_WRITING
+# Of the options of convert those that a run is told; the others are about what follows it.
+_FIELDS = {field.name for field in fields(ConvertOptions)}
 
 
 @click.command(
     "plan",
     short_help="What convert would do: rows, shards, bytes, time; writes nothing.",
-    params=[p for p in convert.command.params if p.name in _FIELDS | _OWN],
+    params=list(convert.command.params),
 )
 @click.option(
     "--compare-compression",
@@ -49,7 +46,9 @@ def command(
 
     Rows, records, splits and shards are those of the conversion. Bytes and time are estimated from
     a sample, which is all rows of a small source; those of single shards are left out where
-    records are sorted, which may put large ones together.
+    records are sorted, which may put large ones together. Options that say how to write, or what to
+    tell of it (--verify, --rejects, --resume, --force, --no-fsync, --profile and its kin), change
+    nothing here.
 
     \b
     tfrec plan penguins.csv dataset
@@ -57,7 +56,8 @@ def command(
     """
     from tfrec_cli.estimates import forecast
 
-    options = convert.options_of(paths, given, "plan")
+    known = {name: value for name, value in given.items() if name in _FIELDS}
+    options = convert.options_of(paths, known, "plan")
     reporter = TerminalReporter(bar=not quiet and not as_json)
     try:
         found = forecast(options, compare, reporter)
@@ -100,19 +100,19 @@ def _lines(found: Forecast) -> Iterator[str]:
     shards = sum(len(split.shards) for split in found.splits)
     source = f" from {human_size(found.source_bytes)}" if found.source_bytes else ""
     yield (
-        f"{found.dest}: {plural(found.records, 'record')} in {plural(shards, 'shard')}, "
+        f"{found.dest}: {counted(found.records, 'record')} in {counted(shards, 'shard')}, "
         f"{human_size(found.bytes)}{source}, about {_seconds(found.seconds)} with "
-        f"{plural(found.jobs, 'job')}"
+        f"{counted(found.jobs, 'job')}"
     )
     for split in found.splits:
         yield from _split_lines(split)
     how = "inferred" if found.inferred else "given"
     if features := len(found.footprint.features):
-        yield f"  schema   {how}, {plural(features, 'feature')}"
+        yield f"  schema   {how}, {counted(features, 'feature')}"
     else:
         yield "  schema   none: the records are no tf.train.Examples"
     if found.rejected:
-        yield f"  skipped  {plural(found.rejected, 'row')} in error"
+        yield f"  skipped  {counted(found.rejected, 'row')} in error"
     yield f"  sample   {_sample(found)}"
     yield ""
     yield from footprint_lines(found.footprint)
@@ -126,7 +126,7 @@ def _lines(found: Forecast) -> Iterator[str]:
 
 
 def _split_lines(split: SplitForecast) -> Iterator[str]:
-    yield f"  {split.name:<8} {plural(split.records, 'record')}, {human_size(split.bytes)}"
+    yield f"  {split.name:<8} {counted(split.records, 'record')}, {human_size(split.bytes)}"
     shown = list(split.shards)
     if len(shown) > SHOWN_SHARDS:
         shown = [*shown[: SHOWN_SHARDS - 1], shown[-1]]
@@ -135,15 +135,15 @@ def _split_lines(split: SplitForecast) -> Iterator[str]:
         if position == SHOWN_SHARDS - 1 and len(split.shards) > SHOWN_SHARDS:
             yield "    …"
         size = "" if shard.bytes is None else f", {human_size(shard.bytes)}"
-        facts = plural(shard.records, "record") + size
+        facts = counted(shard.records, "record") + size
         yield f"    {shard.name:<{width}}  {facts}"
 
 
 def _sample(found: Forecast) -> str:
     untimed = "the time of disk and ordering" if found.ordered else "disk time"
-    rows = f"all {plural(found.sampled_rows, 'row')}"
+    rows = f"all {counted(found.sampled_rows, 'row')}"
     if not found.sample_whole:
-        rows = f"{found.sampled_rows:,} of {plural(found.rows, 'row')}, from all over the source"
+        rows = f"{found.sampled_rows:,} of {counted(found.rows, 'row')}, from all over the source"
     return f"{rows}; {untimed} is not counted"
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfrec_cli.cli.common import debug_option, human_size, plural
+from tfrec_cli.cli.common import debug_option, human_size, jobs_option, json_option, quiet_option
 from tfrec_cli.cli.progress import TerminalReporter
-from tfrec_cli.errors import UsageError, shorten
+from tfrec_cli.errors import UsageError, counted, shorten
 from tfrec_cli.options import Compression, default_jobs
 
 if TYPE_CHECKING:
@@ -23,18 +23,17 @@ SHOWN_LOSSES = 30
 
 @click.command("repair", short_help="The good records of damaged TFRecord files.")
 @click.argument("paths", metavar="FILE... DEST", nargs=-1, type=click.Path())
-@click.option("--name", help="Dataset name in shard names. Default: as it was, or by DEST.")
+@click.option(
+    "--name", metavar="NAME", help="Dataset name in shard names. Default: as it was, or by DEST."
+)
 @click.option(
     "--compression", metavar="none|gzip|zlib[:LEVEL]",
     help="Compression of shards. Default: by DEST's suffix, or as the files are.",
 )  # fmt: skip
-@click.option(
-    "-j", "--jobs", metavar="N", type=click.IntRange(1),
-    help="Threads that compress. Default: as many as there are processors.",
-)  # fmt: skip
+@jobs_option
 @click.option("--overwrite", is_flag=True, help="Replace a dataset that tfrec wrote, as a whole.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@json_option
+@quiet_option
 @debug_option
 def command(
     paths: tuple[str, ...],
@@ -86,18 +85,20 @@ def _print(report: RepairReport, seconds: float) -> None:
     rate = report.records / seconds if seconds else 0
     shards = len({file.shard for file in report.files})
     _echo(
-        f"{report.dest}: {plural(report.records, 'record')} saved in {plural(shards, 'shard')}, "
+        f"{report.dest}: {counted(report.records, 'record')} saved in {counted(shards, 'shard')}, "
         f"{human_size(report.bytes)}, {seconds:.2f} s ({rate:,.0f} records/s)"
     )
     if report.mended:
-        _echo(f"  mended   {plural(report.mended, 'record')} whose length was damaged, data intact")
+        _echo(
+            f"  mended   {counted(report.mended, 'record')} whose length was damaged, data intact"
+        )
     if report.losses:
         _echo(f"  lost     {_total(report)}, listed in {_list_file(report)}")
     for line in _table(report.losses[:SHOWN_LOSSES]):
         _echo(line)
     more = len(report.losses) - SHOWN_LOSSES
     if more > 0:
-        _echo(f"… and {plural(more, 'more range')}")
+        _echo(f"… and {counted(more, 'more range')}")
     if not report.losses:
         _echo("  lost     nothing")
     for notice in report.notices:
@@ -110,12 +111,12 @@ def _total(report: RepairReport) -> str:
     ranges = [loss for loss in report.losses if loss.bytes]
     missing = len(report.losses) - len(ranges)
     open_end = any(loss.records is None for loss in report.losses)
-    parts = [f"{'at least ' if open_end else ''}{plural(known, 'record')}"] if known else []
+    parts = [f"{'at least ' if open_end else ''}{counted(known, 'record')}"] if known else []
     if ranges:
         size = human_size(sum(loss.bytes for loss in ranges))
-        parts.append(f"{size} in {plural(len(ranges), 'range')}")
+        parts.append(f"{size} in {counted(len(ranges), 'range')}")
     if missing:
-        parts.append(plural(missing, "shard"))
+        parts.append(counted(missing, "shard"))
     return ", ".join(parts)
 
 
@@ -134,10 +135,10 @@ def _table(losses: tuple[Loss, ...]) -> list[str]:
     for loss in losses:
         unit = " of content" if loss.unit == "content" else ""
         place = f"{loss.start:,} to {loss.end:,}{unit}" if loss.bytes else "all"
-        count = f" ({plural(loss.records, 'record')})" if loss.records else ""
+        count = f" ({counted(loss.records, 'record')})" if loss.records else ""
         reason = f"{loss.kind}: {loss.text}{count}"
         if loss.doubtful:
-            saved = plural(loss.doubtful, "record")
+            saved = counted(loss.doubtful, "record")
             reason += f"; {saved} saved behind it may be copies of earlier ones"
         rows.append((shorten(loss.file, 1000), f"{loss.record:,}", place, reason))
     widths = [max(len(row[i]) for row in rows) for i in range(3)]

@@ -7,7 +7,13 @@ from typing import Any
 
 import click
 
-from tfrec_cli.cli.common import debug_option, parse_source_options, source_options
+from tfrec_cli.cli.common import (
+    debug_option,
+    jobs_option,
+    parse_source_options,
+    quiet_option,
+    source_options,
+)
 from tfrec_cli.cli.progress import TerminalReporter
 from tfrec_cli.errors import UsageError
 from tfrec_cli.options import ConvertOptions, default_jobs
@@ -17,8 +23,8 @@ from tfrec_cli.options import ConvertOptions, default_jobs
 @click.argument("sources", metavar="SOURCE...", nargs=-1, type=click.Path())
 @source_options
 @click.option("--json-schema", is_flag=True, help="Print the JSON Schema of schema files instead.")
-@click.option("-j", "--jobs", metavar="N", type=click.IntRange(1), help="Threads. Default: all.")
-@click.option("-q", "--quiet", is_flag=True, help="No notes on standard error.")
+@jobs_option
+@quiet_option
 @debug_option
 def command(sources: tuple[str, ...], json_schema: bool, quiet: bool, **given: Any) -> None:
     r"""Infer the schema of SOURCE... over all rows and files, and print it as YAML.

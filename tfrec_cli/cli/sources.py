@@ -7,11 +7,11 @@ from dataclasses import asdict
 
 import click
 
-from tfrec_cli.cli.common import debug_option
+from tfrec_cli.cli.common import debug_option, json_option
 
 
 @click.command("sources", short_help="The installed source adapters, with their options.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @debug_option
 def command(as_json: bool) -> None:
     """List the source adapters and the options that -O KEY=VALUE sets."""

@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfrec_cli.cli.common import COLUMNS, debug_option, human_size, plural
+from tfrec_cli.cli.common import (
+    columns_option,
+    debug_option,
+    human_size,
+    jobs_option,
+    json_option,
+    quiet_option,
+)
 from tfrec_cli.cli.footprints import WIDTH
 from tfrec_cli.cli.payloads import payload_lines
 from tfrec_cli.cli.progress import TerminalReporter
-from tfrec_cli.errors import shorten
+from tfrec_cli.errors import counted, shorten
 
 if TYPE_CHECKING:
     from tfrec_cli.reading.features import FeatureInfo
@@ -35,15 +42,10 @@ _FEW = 10
 @click.command("stats", short_help="What the features hold; class balance and drift of splits.")
 @click.argument("dataset", type=click.Path())
 @click.option("--split", metavar="NAME", help="Records of this split only.")
-@click.option(
-    "--columns", metavar="NAME[,...]", type=COLUMNS,
-    help="These features only.",
-)  # fmt: skip
-@click.option(
-    "-j", "--jobs", metavar="N", type=click.IntRange(1),
-    help="Threads. Default: as many as there are processors.",
-)  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
+@columns_option
+@jobs_option
+@json_option
+@quiet_option
 @debug_option
 def command(
     dataset: str,
@@ -51,6 +53,7 @@ def command(
     columns: tuple[str, ...] | None,
     jobs: int | None,
     as_json: bool,
+    quiet: bool,
 ) -> None:
     r"""Tell what the features of DATASET hold: a folder or TFRecord file of any origin, a pattern.
 
@@ -68,7 +71,7 @@ def command(
     from tfrec_cli.statistics.run import document, statistics
 
     opened = open_dataset(dataset, jobs)
-    reporter = TerminalReporter(bar=not as_json)
+    reporter = TerminalReporter(bar=not quiet and not as_json)
     try:
         found = statistics(opened, columns, split, reporter)
     finally:
@@ -83,7 +86,7 @@ def _lines(found: Statistics) -> Iterator[str]:
     names = [f"{s.name} {s.records:,}" for s in found.splits if s.name is not None]
     by = f" ({', '.join(names)})" if len(names) > 1 else ""
     size = f"{human_size(found.bytes)} of records"
-    yield f"{shorten(found.path, 1000)}: {plural(found.records, 'record')}{by}, {size}"
+    yield f"{shorten(found.path, 1000)}: {counted(found.records, 'record')}{by}, {size}"
     yield from payload_lines(found.payloads, found.records)
     rows = list(_rows(found))
     yield from _table(_numbers(rows), 2)
@@ -218,7 +221,7 @@ def _classes(feature: FeatureInfo, found: Statistics, place: int) -> Iterator[st
         lines.append([shorten(label(feature, value), NAME) or "(empty)", *cells, ""])
     yield from _table(lines, 1)
     if len(order) > SHOWN_CLASSES:
-        yield f"… and {plural(len(order) - SHOWN_CLASSES, 'smaller class')}"
+        yield f"… and {counted(len(order) - SHOWN_CLASSES, 'smaller class')}"
 
 
 def _is_class(feature: FeatureInfo, own: Sequence[FeatureStatistics]) -> bool:

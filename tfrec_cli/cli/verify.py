@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfrec_cli.cli.common import debug_option, human_size, plural
+from tfrec_cli.cli.common import debug_option, human_size, jobs_option, json_option, quiet_option
 from tfrec_cli.cli.progress import TerminalReporter
+from tfrec_cli.errors import counted
 from tfrec_cli.options import default_jobs
 
 if TYPE_CHECKING:
@@ -29,12 +30,9 @@ SHOWN_FINDINGS = 50
     "--leak", metavar="FEATURE", multiple=True,
     help="Find values of FEATURE (a patient, a user) that occur in two splits. Repeatable.",
 )  # fmt: skip
-@click.option(
-    "-j", "--jobs", metavar="N", type=click.IntRange(1),
-    help="Files read at a time. Default: as many as there are processors.",
-)  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors and the findings.")
+@jobs_option
+@json_option
+@quiet_option
 @debug_option
 def command(
     paths: tuple[str, ...],
@@ -84,7 +82,7 @@ def _print(report: Report, seconds: float, quiet: bool) -> None:
         _echo(str(finding))
     more = len(report.findings) - SHOWN_FINDINGS
     if more > 0:
-        _echo(f"… and {plural(more, 'more finding')}; --json lists all")
+        _echo(f"… and {counted(more, 'more finding')}; --json lists all")
     if not quiet:
         for dataset in report.datasets:
             _echo(_summary(dataset))
@@ -104,13 +102,13 @@ def _summary(dataset: DatasetSummary) -> str:
     if dataset.manifest:
         checked.append("manifest")
     checked.append(f"features by the {dataset.schema}" if dataset.schema else "kinds of features")
-    counts = f"{plural(dataset.records, 'record')} in {plural(dataset.files, 'file')}"
+    counts = f"{counted(dataset.records, 'record')} in {counted(dataset.files, 'file')}"
     return f"{dataset.path}: {counts}; checked: {', '.join(checked)}"
 
 
 def _result(report: Report, seconds: float) -> str:
     rate = human_size(report.bytes / seconds) if seconds else ""
-    said = plural(len(report.findings), "finding") if report.findings else "nothing is wrong"
+    said = counted(len(report.findings), "finding") if report.findings else "nothing is wrong"
     if report.unread:
-        said += f", {plural(len(report.unread), 'file')} not read"
+        said += f", {counted(len(report.unread), 'file')} not read"
     return f"{said} ({human_size(report.bytes)}, {seconds:.2f} s, {rate}/s)"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tfrec_cli._kernel import crc32c
+from tfrec_cli.checksums import is_file
 from tfrec_cli.dataset.failures import writing
 from tfrec_cli.dataset.manifest import INDEXES, MANIFEST, Manifest, read_manifest
 from tfrec_cli.dataset.naming import Dest
@@ -136,13 +136,7 @@ def _manifest(dest: Dest) -> Manifest | None:
 
 def _is_as_written(path: Path, manifest: Manifest) -> bool:
     shards = manifest.shards
-    if len(shards) != 1 or os.stat(path).st_size != shards[0].bytes:
-        return False
-    crc = 0
-    with open(path, "rb") as file:
-        while chunk := file.read(1 << 20):
-            crc = crc32c(chunk, crc)
-    return crc == shards[0].crc32c
+    return len(shards) == 1 and is_file(path, shards[0].bytes, shards[0].crc32c)
 
 
 def _link(dest: Dest) -> str:

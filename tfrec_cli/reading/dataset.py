@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
@@ -207,10 +207,18 @@ class RecordDataset:
         self._check_whole()
         return Records(self.files_of(split))
 
-    def __getitem__(self, number: int) -> dict[str, Any]:
-        """One record of plain files by number, as those that iterating gives. Raises as `by_number`
-        and `batches`, and IndexError.
+    @overload
+    def __getitem__(self, number: SupportsIndex) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[dict[str, Any]]: ...
+
+    def __getitem__(self, number: SupportsIndex | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        """One record of plain files by number, as those that iterating gives, or those of a slice.
+        Raises as `by_number` and `batches`, IndexError, and TypeError for other indices.
         """
+        if isinstance(number, slice):
+            return [self[one] for one in self._numbered.numbers(number)]
         batch = self._decoder_of(None)(self._numbered.chunk(number)).batch
         return dict(batch.to_pylist()[0])
 

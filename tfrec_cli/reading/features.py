@@ -10,6 +10,7 @@ import pyarrow as pa
 from tfrec_cli._kernel import Wanted
 from tfrec_cli.dataset.manifest import FeatureFacts, Manifest
 from tfrec_cli.decoding import KINDS
+from tfrec_cli.errors import UsageError, did_you_mean, listed
 from tfrec_cli.reading.survey import DatasetSurvey, FeatureTally
 
 NO_KIND = KINDS[0]
@@ -115,8 +116,6 @@ def _of_tally(tally: FeatureTally, examples: int) -> FeatureInfo:
 
 def choose(features: Sequence[FeatureInfo], columns: Iterable[str] | None) -> list[FeatureInfo]:
     """Those of `columns`, in their order; all where none are named. Raises UsageError."""
-    from tfrec_cli.errors import UsageError, did_you_mean, listed
-
     if columns is None:
         return list(features)
     known: dict[str, FeatureInfo] = {f.key: f for f in features}

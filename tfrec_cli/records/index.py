@@ -10,13 +10,14 @@ names `.tfrecord` has become `-tfrecord`, since readers of `*.tfrecord*` would t
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Iterable
 
 import numpy as np
 
-from tfrec_cli.errors import DamageError, UsageError, did_you_mean
+from tfrec_cli.errors import DamageError, UsageError
 from tfrec_cli.options import IndexFormat
 from tfrec_cli.records.blocks import Block, Damage, read_blocks
 from tfrec_cli.records.streams import ContentStream
@@ -24,20 +25,13 @@ from tfrec_cli.records.streams import ContentStream
 INDEX_FORMATS: dict[IndexFormat, str] = {"dali": ".idx", "tfindex": ".tfindex"}
 """The formats, and what the names of their files end in."""
 
+# Records, and bytes of text, that are worked on at a time.
+_RUN, _TEXT = 1 << 16, 1 << 20
+# No offset or size is as large.
+_MOST = 2**62
+# Longer than any line.
+_HEAD = 64
 _LINES = re.compile(rb"(\d{1,19} \d{1,19}\n)*(\d{0,19} ?\d{0,19})")
-
-
-def parse_formats(text: str) -> tuple[IndexFormat, ...]:
-    """From `dali,tfindex`. Raises UsageError for other words."""
-    found: dict[IndexFormat, None] = {}
-    for word in text.split(","):
-        if word not in INDEX_FORMATS:
-            raise UsageError(
-                f'"{word}" is not an index format. Choose dali, tfindex or both, as in '
-                f"dali,tfindex.{did_you_mean(word, INDEX_FORMATS)}"
-            )
-        found[word] = None
-    return tuple(found)
 
 
 def index_name(file: str, kind: IndexFormat) -> str:
@@ -47,24 +41,47 @@ def index_name(file: str, kind: IndexFormat) -> str:
 
 def index_text(ends: np.ndarray) -> bytes:
     """The lines of an index of either format. ends: int64, the offset just past each record."""
-    starts = np.concatenate((np.zeros(1, np.int64), ends[:-1])) if len(ends) else ends
-    pairs = zip(starts.tolist(), (ends - starts).tolist(), strict=True)
-    return "".join(f"{start} {size}\n" for start, size in pairs).encode("ascii")
+    text, start = io.BytesIO(), 0
+    # Numbers as Python has them take several times the room of the array: some at a time.
+    for first in range(0, len(ends), _RUN):
+        lines = []
+        for end in ends[first : first + _RUN].tolist():
+            lines.append(f"{start} {end - start}\n")
+            start = end
+        text.write("".join(lines).encode("ascii"))
+    return text.getvalue()
 
 
 def read_index(path: str | os.PathLike[str]) -> np.ndarray | None:
     """The ends of the records that an index file lists (int64); None where it is none, or lists
     records that do not follow each other.
     """
+    found = [np.zeros(1, np.int64)]
     with open(path, "rb") as file:
-        data = file.read()
-    try:
-        numbers = np.array(data.split(), np.int64).reshape(-1, 2)
-    except (ValueError, OverflowError):
+        while lines := file.read(_TEXT):
+            # The rest of the last line; the line of an index is short.
+            ends = _ends_of(lines + file.readline(_HEAD), int(found[-1][-1]))
+            if ends is None:
+                return None
+            found.append(ends)
+    return np.concatenate(found)[1:]
+
+
+def _ends_of(lines: bytes, start: int) -> np.ndarray | None:
+    """The ends that lines of an index tell, whose first record must begin at `start`; None where
+    they tell something else.
+    """
+    # numpy stops at what is no number, and takes what is too large for the largest.
+    if lines.translate(None, b"0123456789 \n") or lines.isspace():
         return None
+    numbers = np.fromstring(lines, np.int64, sep=" ")
+    if len(numbers) % 2 or numbers.max() >= _MOST:
+        return None
+    numbers = numbers.reshape(-1, 2)
     ends = numbers.sum(axis=1)
-    starts = np.concatenate((np.zeros(1, np.int64), ends[:-1])) if len(ends) else ends
-    return ends if np.array_equal(starts, numbers[:, 0]) and (numbers[:, 1] >= 16).all() else None
+    starts = np.concatenate((np.array([start], np.int64), ends[:-1]))
+    are_lines = len(ends) > 0 and np.array_equal(starts, numbers[:, 0])
+    return ends if are_lines and (numbers[:, 1] >= 16).all() else None
 
 
 def is_index(head: bytes) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import pyarrow as pa
 
@@ -103,9 +103,9 @@ def survey_files(files: Sequence[RecordFile], run_bytes: int, jobs: int) -> Cont
 def feature_of(facts: FeatureFacts) -> BoundFeature:
     """A feature as the manifest has it."""
     kind = _arrow(facts.type, facts.shape is not None or facts.ragged > 0)
-    missing = Missing(cast("Any", facts.missing))
+    missing = Missing(facts.missing)
     return BoundFeature(
-        facts.key, cast("FeatureType", facts.type), (facts.key,), kind, shape=facts.shape,
+        facts.key, facts.type, (facts.key,), kind, shape=facts.shape,
         ragged=facts.ragged, labels=facts.labels, first_label=facts.first_label, missing=missing,
     )  # fmt: skip
 

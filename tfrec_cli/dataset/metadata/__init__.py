@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 from tfrec_cli.dataset.manifest import Manifest
 from tfrec_cli.dataset.metadata import labelmap, tfds, tfmd
-from tfrec_cli.errors import UsageError, did_you_mean
+from tfrec_cli.errors import UsageError
 from tfrec_cli.options import MetadataFormat
 
-METADATA_FORMATS: tuple[MetadataFormat, ...] = ("tfds", "tfmd", "label-map")
 _MAKERS = {"tfds": tfds.describe, "tfmd": tfmd.describe, "label-map": labelmap.describe}
 
 
@@ -25,19 +24,6 @@ class Metadata:
 
     files: dict[str, str]
     notices: tuple[str, ...]
-
-
-def parse_metadata(text: str) -> tuple[MetadataFormat, ...]:
-    """From `tfds,tfmd`. Raises UsageError for other words."""
-    found: dict[MetadataFormat, None] = {}
-    for word in text.split(","):
-        if word not in METADATA_FORMATS:
-            raise UsageError(
-                f'"{word}" is not a metadata format. Choose from tfds, tfmd and label-map, as in '
-                f"tfds,tfmd.{did_you_mean(word, METADATA_FORMATS)}"
-            )
-        found[word] = None
-    return tuple(found)
 
 
 def describe(manifest: Manifest, formats: Iterable[MetadataFormat]) -> Metadata:
