@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
-from conftest import EXAMPLES
+from conftest import EXAMPLES, shard_paths
 
 import tfrec_cli
 from tfrec_cli.cli import main
 from tfrec_cli.dataset.manifest import load_manifest
-from tfrec_cli.errors import DamageError, DatasetError, UsageError
+from tfrec_cli.dataset.shards import ShardWriter
+from tfrec_cli.errors import DatasetError, SourceError, UsageError
 
 
 @pytest.fixture
@@ -311,8 +313,49 @@ def test_verify_reads_a_dataset_that_is_up_to_date(here: Path) -> None:
     data = bytearray(shard.read_bytes())
     data[40] ^= 1
     shard.write_bytes(data)
-    with pytest.raises(DamageError):
+    with pytest.raises(DatasetError):
         tfrec_cli.convert("a.csv", "out", verify=True)
+
+
+def test_a_damaged_dataset_is_written_anew_where_that_is_allowed(here: Path) -> None:
+    tfrec_cli.convert("a.csv", "out")
+    shard = Path(shard_paths(here / "out")[0])
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:40] + bytes([whole[40] ^ 1]) + whole[41:])
+    with pytest.raises(DatasetError, match=r"is damaged.*--overwrite"):
+        tfrec_cli.convert("a.csv", "out", verify=True)
+    tfrec_cli.convert("a.csv", "out", verify=True, overwrite=True)
+    assert shard.read_bytes() == whole
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("how", ["other file", "same file"])
+def test_a_source_replaced_during_the_run_under_its_old_time_is_told(
+    here: Path, monkeypatch: pytest.MonkeyPatch, kind: str, how: str
+) -> None:
+    source, other = here / f"x.{kind}", here / f"y.{kind}"
+    for path, letter in ((source, "a"), (other, "b")):
+        table = pa.table({"c": [letter] * 3000})
+        if kind == "csv":
+            csv.write_csv(table, path)
+        else:
+            pq.write_table(table, path, use_dictionary=False, compression="none")
+    os.utime(other, ns=(os.stat(source).st_mtime_ns,) * 2)
+    write = ShardWriter.write
+
+    def replacing(writer: ShardWriter, *given: Any) -> None:
+        if other.exists():
+            if how == "other file":
+                os.replace(other, source)
+            else:
+                shutil.copy2(other, source)
+                os.remove(other)
+        write(writer, *given)
+
+    monkeypatch.setattr(ShardWriter, "write", replacing)
+    with pytest.raises(SourceError, match="changed while it was being read"):
+        tfrec_cli.convert(source, "out")
+    assert not (here / "out").exists()
 
 
 def test_standard_input_counts_by_its_content(here: Path) -> None:

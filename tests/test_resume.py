@@ -324,6 +324,34 @@ def test_changed_sources_are_refused(
     assert "cannot be resumed: part-" in refusal([*options, "--resume"], capsys)
 
 
+def test_a_source_of_another_content_under_its_old_time_is_refused(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, letter in (("p.parquet", "a"), ("q.parquet", "b")):
+        table = pa.table({"c": [letter] * 4000})
+        pq.write_table(table, here / name, use_dictionary=False, compression="none")
+    os.utime(here / "q.parquet", ns=(os.stat(here / "p.parquet").st_mtime_ns,) * 2)
+    assert os.stat(here / "p.parquet").st_size == os.stat(here / "q.parquet").st_size
+    options = ["p.parquet", "out", "--shards", "4"]
+    assert killed(here, options, number=2)
+    shutil.copy2(here / "q.parquet", here / "p.parquet")
+    assert "p.parquet has changed" in refusal([*options, "--resume"], capsys)
+
+
+def test_a_killed_run_is_not_given_up_for_what_cannot_be_replaced(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["part-*.csv", "out", "--shards", "4"]
+    files(here)
+    assert killed(here, options, number=2)
+    (here / "out").mkdir()
+    (here / "out" / "mine.txt").write_text("x")
+    assert "mine.txt" in refusal([*options, "--overwrite"], capsys)
+    shutil.rmtree(here / "out")
+    assert "2 of 4 shards" in refusal(options, capsys)
+    convert([*options, "--resume"])
+
+
 def test_a_source_with_the_same_content_may_be_newer(here: Path) -> None:
     options = ["part-*.csv", "out", "--shards", "4"]
     assert killed(here, options, number=2)

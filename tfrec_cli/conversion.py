@@ -20,7 +20,7 @@ from tfrec_cli.dataset.staging import Stage, recover, staging
 from tfrec_cli.dataset.touch import touch
 from tfrec_cli.engines.base import Engine
 from tfrec_cli.engines.opening import open_engine
-from tfrec_cli.errors import CellError, EngineError, SchemaError, UsageError, counted
+from tfrec_cli.errors import CellError, DamageError, EngineError, SchemaError, UsageError, counted
 from tfrec_cli.freshness import look
 from tfrec_cli.options import ConvertOptions
 from tfrec_cli.pipeline import write_splits
@@ -75,11 +75,11 @@ def convert(
     if found is not None:
         opened = open_given(options)
         looked = look(dest, found, opened, checked(options, dest))
-        if not looked.reason:
-            _check_there(dest, found, check)
+        reason = looked.reason or _damage(dest, found, check)
+        if not reason:
             touch(dest, found, looked.manifest, began - CLOCK, options.fsync)
             return Outcome(looked.manifest, is_new=False)
-        check_dest(dest, options.overwrite, paths_of(options), looked.reason)
+        check_dest(dest, options.overwrite, paths_of(options), reason)
     with open_engine(options.engine, options.scheduler, options.jobs) as engine:
         if engine.remote:
             _join(engine, dest)
@@ -143,7 +143,11 @@ def _open_dest(
         if sys.stdout.isatty():
             raise UsageError("DEST is - but standard output is a terminal. Pipe it somewhere.")
         return dest, None, None
-    stage = recover(dest, options.fsync, keep=not options.overwrite, writes=True)
+    stage = recover(dest, options.fsync, writes=True)
+    if options.overwrite:
+        # What cannot be replaced is refused before a killed run is given up for it.
+        check_dest(dest, True, paths_of(options))
+        stage = recover(dest, options.fsync, keep=False)
     interrupted = None if stage is None else read_interrupted(stage)
     if interrupted is not None and not options.resume:
         refuse_plain(dest.text, interrupted)
@@ -154,13 +158,18 @@ def _open_dest(
     return dest, interrupted, None
 
 
-def _check_there(dest: Dest, found: Manifest, check: Check | None) -> None:
-    """Have the dataset that is there looked at, as one that is to be committed."""
-    if check is not None:
-        data = dest.path if dest.kind == "folder" else dest.path.parent
-        with writing(dest.text):
-            text = (dest.home / SCHEMA).read_text("utf-8")
+def _damage(dest: Dest, found: Manifest, check: Check | None) -> str:
+    """What is wrong with the dataset that is there, looked at as one that is to be committed."""
+    if check is None:
+        return ""
+    data = dest.path if dest.kind == "folder" else dest.path.parent
+    with writing(dest.text):
+        text = (dest.home / SCHEMA).read_text("utf-8")
+    try:
         check(lambda name: data / name, found, text)
+    except DamageError:
+        return "it is damaged (tfrec verify tells where)"
+    return ""
 
 
 def _to_dataset(run: Run, check: Check | None) -> Manifest:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfrec_cli.dataset.leftovers import RECEIPTS
+from tfrec_cli.dataset.leftovers import RECEIPTS, RUN
 from tfrec_cli.dataset.manifest import Manifest, SourceFile
 from tfrec_cli.errors import DamageError, DatasetError, counted, shorten
 from tfrec_cli.provenance import difference
@@ -39,11 +40,12 @@ def read_interrupted(stage: Path) -> Interrupted | None:
     """The run that left this staging folder; None where it does not say what it was."""
     receipts = Receipts(stage / RECEIPTS)
     record = receipts.run()
+    if record is None:
+        return None
     try:
-        assert record is not None
         planned = Manifest.from_json(record["manifest"])
         schema, overwrite = str(record["schema"]), bool(record["overwrite"])
-    except (AssertionError, DamageError, KeyError):
+    except (DamageError, KeyError):
         return None
     numbers = range(len(planned.shards))
     done = sum(receipts.done(shard_task(number)) is not None for number in numbers)
@@ -69,7 +71,7 @@ def refuse_other(dest: str, before: Interrupted, planned: Manifest, schema: str)
 
     planned, schema: of this run.
     """
-    found = difference(before.planned, planned) or _other_files(before.planned, planned)
+    found = difference(before.planned, planned) or _other_files(before, planned)
     if not found and (before.schema, _shape(before.planned)) != (schema, _shape(planned)):
         found = "the schema or the plan was another"
     if found:
@@ -83,16 +85,17 @@ def _shape(planned: Manifest) -> Any:
     return [(s.name, [(shard.name, shard.records) for shard in s.shards]) for s in planned.splits]
 
 
-def _other_files(before: Manifest, now: Manifest) -> str:
+def _other_files(before: Interrupted, now: Manifest) -> str:
     """What differs among the files that the survey found."""
-    old, new = _by_path(before.sources), _by_path(now.sources)
+    old, new = _by_path(before.planned.sources), _by_path(now.sources)
+    began = os.stat(before.stage / RECEIPTS / RUN).st_mtime_ns
     for path in old:
         if path not in new:
             return f"{shorten(path)} was read, now it is not"
     for path, file in new.items():
         if path not in old:
             return f"{shorten(path)} was not read, now it is"
-        if not _is_same(old[path], file):
+        if not _is_same(old[path], file, began):
             return f"{shorten(path)} has changed"
     return ""
 
@@ -101,8 +104,15 @@ def _by_path(files: Iterable[SourceFile]) -> Mapping[str, SourceFile]:
     return {file.path: file for file in files}
 
 
-def _is_same(old: SourceFile, new: SourceFile) -> bool:
-    """By content where that is known of both, else by size and time."""
+def _is_same(old: SourceFile, new: SourceFile, began: int) -> bool:
+    """By content where that is known of both, else by size and time; a file that was changed in
+    any way since the run began may have another content under its old time.
+    """
     if old.crc32c is not None and new.crc32c is not None:
         return (old.size, old.crc32c) == (new.size, new.crc32c)
-    return (old.size, old.mtime_ns) == (new.size, new.mtime_ns)
+    if (old.size, old.mtime_ns) != (new.size, new.mtime_ns):
+        return False
+    try:
+        return os.stat(new.path).st_ctime_ns < began
+    except OSError:
+        return False

@@ -37,8 +37,7 @@ def all_files(
         before, role = known.get(print.path, (print, "loaded"))
         known[print.path] = replace(before, crc32c=print.crc32c), role
     for before, _ in known.values():
-        now = fingerprint(before.path)
-        if (now.size, now.mtime_ns) != (before.size, before.mtime_ns):
+        if not _is_still(before):
             raise SourceError(f"{before.path}: changed while it was being read. Run again.")
     found = list(known.values())
     most = math.inf if options.limit is None else MOST_SUMMED
@@ -48,6 +47,18 @@ def all_files(
         _entry(replace(print, crc32c=sums.get(print.path, print.crc32c)), role)
         for print, role in found
     )
+
+
+def _is_still(before: Fingerprint) -> bool:
+    """Whether a file is as it was. Another file may have its size and time; where so much as its
+    rights were changed, the content tells, if it is known.
+    """
+    now = fingerprint(before.path)
+    if (now.size, now.mtime_ns) != (before.size, before.mtime_ns):
+        return False
+    if not before.state or now.state == before.state:
+        return True
+    return before.crc32c is not None and _crc(before.path) == before.crc32c
 
 
 def shown_path(path: str) -> str:

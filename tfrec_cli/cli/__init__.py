@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import click
 
 from tfrec_cli.cli.common import print_version
-from tfrec_cli.cli.signals import watch
+from tfrec_cli.cli.signals import caught, watch
 from tfrec_cli.errors import TfrecError
 from tfrec_cli.interruption import Terminated
 
@@ -137,6 +137,8 @@ def _leave(code: int) -> NoReturn:
 
 def _report(error: BaseException) -> int:
     """Say what went wrong in one line; return the exit code."""
+    # What a signal raised may have come out as something else.
+    error = caught() or error
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
     if isinstance(error, Terminated):

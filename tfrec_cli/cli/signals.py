@@ -27,10 +27,15 @@ def watch() -> None:
             signal.signal(number, _raise)
 
 
+def caught() -> BaseException | None:
+    """The error for a signal that has arrived."""
+    return _ERRORS[_caught[0]]() if _caught else None
+
+
 def check() -> None:
     """Raise for a signal that has arrived."""
-    if _caught:
-        raise _ERRORS[_caught[0]]
+    if (error := caught()) is not None:
+        raise error
 
 
 def _raise(number: int, _frame: FrameType | None) -> NoReturn:

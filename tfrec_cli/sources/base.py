@@ -94,12 +94,17 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a source file looked like: size in bytes, mtime in ns, crc32c of its content if read."""
+    """What a source file looked like: size in bytes, mtime in ns, crc32c of its content if read.
+
+    state: its inode, and when the system last changed anything of it, in ns; empty where nobody
+    looked. Unlike the mtime nobody can set it back.
+    """
 
     path: str
     size: int
     mtime_ns: int
     crc32c: int | None = None
+    state: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

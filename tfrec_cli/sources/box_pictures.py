@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tfrec_cli.sources.base import Fingerprint
-from tfrec_cli.sources.files import counted, display, is_hidden, some
+from tfrec_cli.sources.files import as_found, counted, display, is_hidden, some
 from tfrec_cli.sources.suffixes import IMAGE_SUFFIXES
 
 SKIP = "or leave such pictures out with --on-error skip."
@@ -107,7 +107,7 @@ def _file(folder: str, name: str) -> Fingerprint | None:
         return None
     if not stat.S_ISREG(found.st_mode):
         return None
-    return Fingerprint(path, found.st_size, found.st_mtime_ns)
+    return as_found(path, found)
 
 
 def _pictures(folder: str) -> list[str]:

@@ -16,7 +16,7 @@ from tfrec_cli._kernel import CsvDialect, CsvRows, crc32c, split_csv
 from tfrec_cli.errors import SourceError
 from tfrec_cli.sources.base import Fingerprint
 from tfrec_cli.sources.csv_rows import count_line_ends
-from tfrec_cli.sources.files import display, unreadable
+from tfrec_cli.sources.files import as_found, display, unreadable
 from tfrec_cli.sources.magic import compression_of
 
 # Longest row, in bytes: where the search for the end of a quote left open in a large file stops.
@@ -205,7 +205,7 @@ class Content:
             raise unreadable(self.path, error) from error
         if _version(found) != _version(before):
             raise changed(self.path)
-        return Fingerprint(self.path, found.st_size, found.st_mtime_ns, self._raw.crc32c)
+        return as_found(self.path, found, self._raw.crc32c)
 
     def _unpack(self, size: int) -> bytes:
         try:

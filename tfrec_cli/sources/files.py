@@ -34,12 +34,13 @@ from tfrec_cli.sources.paths import (
 )
 from tfrec_cli.sources.spools import Spools
 from tfrec_cli.sources.streams import settle_streams
-from tfrec_cli.sources.walk import Walk, files_below, fingerprint, walk, walk_notices
+from tfrec_cli.sources.walk import Walk, as_found, files_below, fingerprint, walk, walk_notices
 
 # What an adapter needs to find its files.
 __all__ = [
     "FileList",
     "Walk",
+    "as_found",
     "byte_order",
     "counted",
     "display",

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from tfrec_cli._kernel import crc32c
 from tfrec_cli.sources.base import Fault, Fingerprint
-from tfrec_cli.sources.files import display
+from tfrec_cli.sources.files import as_found, display
 from tfrec_cli.sources.imagefile import size_fault
 from tfrec_cli.sources.readers import read_each
 
@@ -114,7 +114,7 @@ def _content(path: bytes) -> _Content:
     if not data:
         return _Content(None, reason="names a file that is empty")
     shown = os.fsdecode(path)
-    return _Content(data, Fingerprint(shown, found.st_size, found.st_mtime_ns, crc32c(data)))
+    return _Content(data, as_found(shown, found, crc32c(data)))
 
 
 def _refusal(error: OSError) -> str:

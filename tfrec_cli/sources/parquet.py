@@ -38,7 +38,7 @@ from tfrec_cli.sources.common_type import (
     value_type,
 )
 from tfrec_cli.sources.decoded import BatchRows
-from tfrec_cli.sources.files import counted, display, expand_inputs, fingerprint, some
+from tfrec_cli.sources.files import counted, display, expand_inputs, fingerprint, some, unreadable
 from tfrec_cli.sources.footer import (
     Footer,
     column_nulls,
@@ -393,7 +393,11 @@ def _named(path: str) -> Iterator[None]:
     """Give pyarrow's errors the name of the file."""
     try:
         yield
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise unreadable(path, error) from error
         raise SourceError(
             f"{display(path)}: the data cannot be read ({first_line(error)}). "
             "The file is damaged; write or copy it again."

@@ -49,7 +49,13 @@ def fingerprint(path: str) -> Fingerprint:
         raise unreadable(path, error) from error
     except ValueError as error:
         raise SourceError(f"{display(path)}: is not a file name ({error}).") from error
-    return Fingerprint(path, found.st_size, found.st_mtime_ns)
+    return as_found(path, found)
+
+
+def as_found(path: str, found: os.stat_result, crc32c: int | None = None) -> Fingerprint:
+    """The fingerprint of the file that the system describes so."""
+    state = (found.st_ino, found.st_ctime_ns)
+    return Fingerprint(path, found.st_size, found.st_mtime_ns, crc32c, state)
 
 
 def walk(folder: str) -> Walk:
@@ -89,7 +95,7 @@ def _fingerprint(entry: os.DirEntry[str], broken: list[str]) -> Fingerprint | No
     except OSError:
         broken.append(entry.path)
         return None
-    return Fingerprint(entry.path, here.st_size, here.st_mtime_ns)
+    return as_found(entry.path, here)
 
 
 def _enter(top: str, found: _Found) -> None:
