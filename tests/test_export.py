@@ -21,6 +21,7 @@ from click.testing import CliRunner
 from conftest import EXAMPLES, shard_paths
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from test_kernel_examples import entry, example, ints, texts
 
 import tfrec_cli
 from tfrec_cli import _kernel
@@ -29,6 +30,7 @@ from tfrec_cli.cli import cli
 from tfrec_cli.errors import DamageError, DatasetError, UsageError
 from tfrec_cli.export import ExportOptions, export
 from tfrec_cli.export.pictures import safe_name
+from tfrec_cli.records.framing import frame
 
 UTC = dt.UTC
 I64 = st.integers(-(2**63), 2**63 - 1)
@@ -197,7 +199,9 @@ def test_of_sequence_examples_the_context_is_told_to_be_all(tmp_path: Path) -> N
         writer.write(message.SerializeToString())
     report = export(ExportOptions((str(tmp_path / "a.tfrecord"),), str(tmp_path / "a.jsonl")))
     assert (tmp_path / "a.jsonl").read_text() == '{"id":1}\n'
-    assert "SequenceExample: the context alone" in report.notices[0]
+    assert report.notices[0].endswith(
+        "only the context is here, and the feature lists are left out: t"
+    )
 
 
 @pytest.fixture
@@ -421,3 +425,80 @@ def test_a_killed_export_leaves_nothing_at_dest_and_the_next_one_cleans_up(
     assert any(".a.jsonl.tfrec-" in name for name in os.listdir(tmp_path))
     export(ExportOptions((str(people),), str(dest), split="train"))
     assert sorted(os.listdir(tmp_path)) == ["a.jsonl", "set"]
+
+
+def written(path: Path, numbers: range, extra: bytes | None = None) -> None:
+    """A TFRecord file of Examples with an int64 `n`, and after the first what is no Example."""
+    records = [example(entry(b"n", ints(n))) for n in numbers]
+    if extra is not None:
+        records.insert(1, extra)
+    path.write_bytes(b"".join(map(frame, records)))
+
+
+@pytest.mark.parametrize("to", ["parquet", "jsonl"])
+def test_files_without_a_split_are_apart_from_those_with_one(tmp_path: Path, to: str) -> None:
+    (tmp_path / "d").mkdir()
+    written(tmp_path / "d" / "x-train.tfrecord", range(5))
+    written(tmp_path / "d" / "x-test.tfrecord", range(5, 8))
+    written(tmp_path / "d" / "more.tfrecord", range(8, 10))
+    report = export(ExportOptions((str(tmp_path / "d"),), str(tmp_path / "out"), to=to))
+    counts = {file.name: file.records for file in report.files}
+    assert counts == {f"train.{to}": 5, f"test.{to}": 3, f"data.{to}": 2}
+    if to == "parquet":
+        tables = {p.stem: pq.read_table(p)["n"].to_pylist() for p in (tmp_path / "out").iterdir()}
+        assert tables == {"train": [0, 1, 2, 3, 4], "test": [5, 6, 7], "data": [8, 9]}
+
+
+def test_pictures_without_a_split_are_apart_from_those_with_one(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    for name, count in (("x-train", 3), ("x-data", 1), ("more", 2)):
+        records = [
+            example(entry(b"image", texts(b"\xff\xd8\xff" + bytes([n])))) for n in range(count)
+        ]
+        (tmp_path / "d" / f"{name}.tfrecord").write_bytes(b"".join(map(frame, records)))
+    report = export(ExportOptions((str(tmp_path / "d"),), str(tmp_path / "out"), to="images"))
+    assert report.records == 6
+    found = [p for p in (tmp_path / "out").rglob("*") if p.is_file()]
+    assert sorted(p.parent.name for p in found) == ["data"] * 3 + ["train"] * 3
+
+
+def test_records_that_are_no_example_are_left_out_on_request(tmp_path: Path) -> None:
+    source = tmp_path / "a.tfrecord"
+    written(source, range(3), extra=b"\xffno example")
+    with pytest.raises(DatasetError, match="record 1"):
+        export(ExportOptions((str(source),), str(tmp_path / "a.parquet")))
+    report = export(ExportOptions((str(source),), str(tmp_path / "a.parquet"), on_error="skip"))
+    assert pq.read_table(tmp_path / "a.parquet")["n"].to_pylist() == [0, 1, 2]
+    assert report.skipped == 1
+    assert report.notices[0].startswith("1 record left out; the first: ")
+    assert "record 1" in report.notices[0]
+    rows = list(tfrec_cli.open_dataset(source, on_error="skip"))
+    assert [row["n"] for row in rows] == [0, 1, 2]
+
+
+def test_damage_is_not_left_out(tmp_path: Path) -> None:
+    source = tmp_path / "a.tfrecord"
+    written(source, range(3))
+    data = bytearray(source.read_bytes())
+    data[-5] ^= 1
+    source.write_bytes(data)
+    with pytest.raises(DamageError):
+        export(ExportOptions((str(source),), str(tmp_path / "a.jsonl"), on_error="skip"))
+
+
+def test_whole_floats_stay_floats_in_json(tmp_path: Path) -> None:
+    table = pa.table({"w": pa.array([1.0, 2.5, -3.0, 1e30, None]), "v": [[4.0, 0.5]] * 5})
+    tfrec_cli.convert(table, tmp_path / "d")
+    export(ExportOptions((str(tmp_path / "d"),), str(tmp_path / "a.jsonl")))
+    rows = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert [type(row["w"]) for row in rows] == [float] * 4 + [type(None)]
+    assert {type(value) for row in rows for value in row["v"]} == {float}
+
+
+def test_the_path_of_standard_output_is_standard_output(tmp_path: Path) -> None:
+    written(tmp_path / "a.tfrecord", range(2))
+    command = [sys.executable, "-m", "tfrec_cli", "export", "a.tfrecord", "/dev/stdout"]
+    done = subprocess.run(
+        [*command, "--to", "jsonl"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, '{"n":0}\n{"n":1}\n')

@@ -165,3 +165,39 @@ def test_nothing_there(tmp_path):
     assert "nothing is there" in done.stderr
     (tmp_path / "empty.tfrecord").touch()
     assert head(tmp_path / "empty.tfrecord") == "no records\n"
+
+
+def test_keys_reach_the_terminal_as_text(tmp_path):
+    data = example(entry(b"\x1b[31mred\nnext\xc2\x9b", ints(1)))
+    (tmp_path / "a.tfrecord").write_bytes(frame(data))
+    dangerous = ("\x1b", "\x9b", "red\n")
+    commands = [
+        ("head", "a.tfrecord"), ("head", "a.tfrecord", "--json"), ("inspect", "a.tfrecord"),
+        ("stats", "a.tfrecord"), ("stats", "a.tfrecord", "--columns", "nix"),
+        ("export", "a.tfrecord", "a.jsonl"), ("convert", "a.tfrecord", "o"), ("verify", "o"),
+        ("convert", "a.tfrecord", "p", "--stratify", "nix"),
+    ]  # fmt: skip
+    for command in commands:
+        done = tfrec(*command, cwd=tmp_path)
+        text = done.stdout + done.stderr
+        assert not any(bad in text for bad in dangerous), command
+        if command[:2] in (("head", "a.tfrecord"), ("export", "a.tfrecord")):
+            assert "[31mred" in text
+    assert json.loads(tfrec("head", "a.tfrecord", "--json", cwd=tmp_path).stdout) == {
+        "\x1b[31mred\nnext\x9b": 1
+    }
+
+
+def test_a_reader_that_goes_ends_the_command_quietly(tmp_path):
+    records = [frame(example(entry(b"n", ints(n)))) for n in range(50_000)]
+    (tmp_path / "a.tfrecord").write_bytes(b"".join(records))
+    for command in ("head a.tfrecord --json -n 50000", "export a.tfrecord - --to jsonl"):
+        started = subprocess.Popen(
+            [sys.executable, "-m", "tfrec_cli", *command.split()],
+            cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        started.stdout.readline()
+        started.stdout.close()
+        assert started.wait() == 141
+        assert started.stderr.read() == b""
+        started.stderr.close()

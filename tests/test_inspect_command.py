@@ -216,3 +216,15 @@ def test_several_datasets_and_empty_ones(dataset, tmp_path):
     assert f"{dataset}: 100 records" in done.stdout
     assert "empty.tfrecord: 0 records in 1 file, 0 bytes" in done.stdout
     assert tfrec("inspect", tmp_path / "nothing").returncode == 1
+
+
+def test_feature_lists_are_no_overhead_and_nothing_follows_from_the_context(tmp_path):
+    lists = field(2, field(1, field(1, b"t") + field(2, field(1, floats(*range(200))))))
+    write(tmp_path / "a.tfrecord", [example(entry(b"id", ints(1))) + lists] * 20)
+    found = look(tmp_path / "a.tfrecord")
+    rest = {one.key: one for one in found.footprint.features}["feature lists"]
+    assert rest.values > 20 * 800
+    assert found.footprint.protobuf < 20 * 20
+    assert found.footprint.total == found.content_bytes
+    assert found.parquet_bytes is None
+    assert {saving.kind for saving in found.savings} <= {"gzip"}

@@ -18,6 +18,7 @@ import tfrec_cli
 from tfrec_cli.dataset.manifest import FeatureFacts, Shard, Split, load_manifest
 from tfrec_cli.errors import DatasetError, UsageError
 from tfrec_cli.loaders import FRAMEWORKS, Framework
+from tfrec_cli.records.framing import frame
 
 ROWS = 60
 PACKAGES: dict[Framework, str] = {"tf": "tensorflow", "torch": "torch", "grain": "grain"}
@@ -300,3 +301,17 @@ def test_a_dataset_without_shards_has_no_script(tmp_path: Path) -> None:
     for splits in ((), (Split("train", ()),)):
         with pytest.raises(DatasetError, match="no shards"):
             FRAMEWORKS["tf"](replace(known, splits=splits), "d")
+
+
+def test_what_has_no_manifest_is_told_apart(tmp_path):
+    (tmp_path / "a.tfrecord").write_bytes(frame(b""))
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    for name, words in (
+        ("a.tfrecord", "`tfrec convert a.tfrecord DEST`"),
+        ("t.csv", "no TFRecord file: it is text"),
+        ("nix", "nothing is there"),
+    ):
+        command = [sys.executable, "-m", "tfrec_cli", "loader", name]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert words in done.stderr

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from test_kernel_examples import entry, example, field, floats, ints, texts
 
 import tfrec_cli
-from tfrec_cli.errors import DamageError, DatasetError, UsageError
+from tfrec_cli.errors import DamageError, DatasetError, SourceError, UsageError
 from tfrec_cli.reading import RecordDataset, open_datasets
 from tfrec_cli.reading.features import FeatureInfo
 from tfrec_cli.records.framing import RecordDamage, frame
@@ -309,3 +309,38 @@ def test_sequence_examples_are_read_as_far_as_their_context(tmp_path):
     path = write(tmp_path / "a.tfrecord", [RECORDS[0] + field(2, b"")])
     opened = tfrec_cli.open_dataset(path)
     assert opened.survey().sequences == 1
+
+
+def test_what_is_no_path_is_refused_in_words():
+    with pytest.raises(UsageError, match="3 is no path"):
+        tfrec_cli.open_dataset(3)
+
+
+@pytest.mark.parametrize(
+    ("head", "kind"),
+    [
+        (b"PAR1\x15\x04", "a Parquet file"),
+        (b"\x89PNG\r\n\x1a\n", "a PNG image"),
+        (b"\xff\xd8\xff\xe0", "a JPEG image"),
+        (b"PK\x03\x04", "a ZIP archive"),
+        (b"a,b\n1,2\n", "text"),
+        ("naïve,ü\n".encode() * 1000, "text"),
+        (gzip.compress(b"a,b\n1,2\n"), "text inside GZIP"),
+    ],
+)
+def test_what_is_plainly_something_else_is_named(tmp_path, head, kind):
+    (tmp_path / "x").write_bytes(head)
+    with pytest.raises(DatasetError, match=f"x: no TFRecord file: it is {kind}"):
+        tfrec_cli.open_dataset(tmp_path / "x")
+    with pytest.raises(SourceError, match=f"no TFRecord file: it is {kind}"):
+        tfrec_cli.convert(str(tmp_path / "x"), str(tmp_path / "out"), adapter="tfrecord")
+
+
+@given(st.binary(min_size=12, max_size=40), st.integers(0, 11))
+def test_a_damaged_header_is_no_other_kind_of_file(tmp_path_factory, data, place):
+    path = tmp_path_factory.mktemp("d") / "x.tfrecord"
+    broken = bytearray(frame(data))
+    broken[place] ^= 0x80
+    path.write_bytes(broken)
+    with pytest.raises(DamageError):
+        len(tfrec_cli.open_dataset(path))

@@ -546,3 +546,10 @@ def test_the_command_lists_what_was_lost(tmp_path: Path) -> None:
 def test_the_command_wants_a_file_and_a_dest(tmp_path: Path) -> None:
     assert tfrec("repair", cwd=tmp_path).returncode == 2
     assert tfrec("repair", "x.tfrecord", cwd=tmp_path).returncode == 2
+
+
+def test_a_file_of_another_kind_is_no_dataset_of_nothing(tmp_path):
+    (tmp_path / "notes.txt").write_text("These are notes.\n")
+    with pytest.raises(DatasetError, match=r"notes.txt: no TFRecord file: it is text"):
+        repair(RepairOptions((str(tmp_path / "notes.txt"),), str(tmp_path / "out")))
+    assert not (tmp_path / "out").exists()

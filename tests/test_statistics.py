@@ -249,3 +249,45 @@ def test_any_number_of_jobs_finds_the_same(rows):
     path, _ = rows
     found = [document(statistics(tfrec_cli.open_dataset(path, jobs=n))) for n in (1, 4)]
     assert found[0] == found[1]
+
+
+@given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=9), max_size=4))
+def test_the_mean_of_integers_is_exact(parts):
+    found = Moments()
+    for part in parts:
+        found.add(moments(np.array(part, np.int64)))
+    values = [value for part in parts for value in part]
+    if values:
+        assert found.mean == sum(values) / len(values)
+
+
+def test_records_that_are_not_as_the_others_are_counted_and_passed_over(tmp_path):
+    records = [example(entry(b"x", ints(n))) for n in range(30)]
+    records[3:3] = [b"\xffno example", example(entry(b"x", texts(b"word")))]
+    write(tmp_path / "a.tfrecord", records)
+    found = take(tmp_path / "a.tfrecord")
+    assert (found.records, found.skipped) == (30, 2)
+    assert found.splits[0].features[0].numbers.count == 30
+    done = tfrec("stats", tmp_path / "a.tfrecord")
+    assert done.returncode == 0
+    assert "left out 2 records; the first: " in done.stdout
+    assert "payload  1 record is no tf.train.Example" in done.stdout
+
+
+def test_splits_are_held_to_the_one_that_is_trained_on(tmp_path):
+    folder = tmp_path / "d"
+    folder.mkdir()
+    for name, value in (("validation", 1), ("test", 1), ("train", 2)):
+        write(folder / f"x-{name}.tfrecord", [example(entry(b"x", ints(value)))] * 50)
+    found = take(folder)
+    assert {drift.base for drift in found.drift} == {"train"}
+    assert {drift.split for drift in found.drift} == {"validation", "test"}
+
+
+def test_long_values_have_plain_numbers(tmp_path):
+    write(
+        tmp_path / "a.tfrecord", [example(entry(b"x", texts(b"a" * n))) for n in (400000, 400001)]
+    )
+    done = tfrec("stats", tmp_path / "a.tfrecord")
+    assert " 400000 " in done.stdout
+    assert "e+05" not in done.stdout

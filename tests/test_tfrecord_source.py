@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from conftest import read_examples, read_manifest, read_records, shard_paths
 from hypothesis import given
 from hypothesis import strategies as st
+from test_kernel_examples import entry, field, ints
 
 import tfrec_cli
 from tfrec_cli import _kernel
@@ -448,3 +449,16 @@ def test_nothing_to_read(tmp_path: Path) -> None:
     (tmp_path / "b.tfrecord").write_bytes(random.Random(0).randbytes(1000))
     with pytest.raises(DamageError, match="if the file ever was a TFRecord file"):
         tfrec_cli.convert(tmp_path / "b.tfrecord", tmp_path / "out")
+
+
+def test_a_pattern_means_all_that_holds_records(tmp_path: Path) -> None:
+    data = b"".join(frame(field(1, entry(b"n", ints(n)))) for n in range(4))
+    (tmp_path / "a.tfrecord").write_bytes(data)
+    (tmp_path / "a.gz").write_bytes(gzip.compress(data))
+    (tmp_path / "a.zz").write_bytes(zlib.compress(data))
+    (tmp_path / "a.md").write_text("notes")
+    manifest = tfrec_cli.convert(str(tmp_path / "a.*"), str(tmp_path / "out"), adapter="tfrecord")
+    assert manifest.records == 12
+    assert any("a.md" in notice for notice in manifest.notices)
+    manifest = tfrec_cli.convert(str(tmp_path / "a.[gz]z"), str(tmp_path / "packed"))
+    assert manifest.records == 8

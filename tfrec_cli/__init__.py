@@ -187,16 +187,20 @@ def infer_schema(
 
 
 def open_dataset(
-    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, jobs: int | None = None
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    jobs: int | None = None,
+    on_error: Literal["fail", "skip"] = "fail",
 ) -> RecordDataset:
     """A dataset to read: a folder with or without a manifest, TFRecord files of any origin, a glob.
 
     Has `features`, `batches(columns, split)` of Arrow record batches, `records()` as bytes, a
-    length, and iterates over dicts. jobs: threads that decode. Raises TfrecError.
+    length, and iterates over dicts. jobs: threads that decode. on_error: `skip`
+    leaves out records that are no Example, or not as the others. Raises TfrecError.
     """
     from tfrec_cli.reading import open_dataset as opened
 
-    return opened(path, jobs)
+    return opened(path, jobs, on_error)
 
 
 def _sources(source: Any) -> tuple[Any, ...]:

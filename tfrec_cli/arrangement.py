@@ -154,11 +154,14 @@ def _columns(
     return tuple(_order_column(flag, name, known) for name in names)
 
 
+_NO_COLUMNS = "It has none: what its records hold are no features."
+
+
 def _order_column(flag: str, name: str, known: Mapping[str, Column]) -> OrderColumn:
     if name not in known:
         raise UsageError(
             f'{flag}: the source has no column "{shorten(name)}".{did_you_mean(name, known)} '
-            f"Its columns are {shorten(', '.join(known), 300)}."
+            + (f"Its columns are {shorten(', '.join(known), 300)}." if known else _NO_COLUMNS)
         )
     column = known[name]
     return OrderColumn(name, column.text, column.kind)

@@ -124,7 +124,13 @@ class CellError(SourceError):
 
 def shorten(text: str, limit: int = 80) -> str:
     """`text` on one line, cut to `limit` characters, control characters escaped."""
-    text = text if len(text) <= limit else text[: limit - 1] + "…"
+    return printable(text if len(text) <= limit else text[: limit - 1] + "…")
+
+
+def printable(text: str) -> str:
+    """`text` with all that is no printable character escaped as Python does: line ends, the
+    sequences that a terminal obeys, and what stands for bytes that are not UTF-8.
+    """
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

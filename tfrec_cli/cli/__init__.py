@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import click
 
-from tfrec_cli.cli.common import print_version
+from tfrec_cli.cli.common import print_version, say
 from tfrec_cli.cli.signals import caught, watch
 from tfrec_cli.errors import TfrecError
 from tfrec_cli.interruption import Terminated
@@ -29,8 +29,18 @@ _COMMANDS = (
 )
 
 
+class _PipeClosed(Exception):
+    """Nobody reads on. Of a BrokenPipeError itself click makes an exit with code 1."""
+
+
 class _Commands(click.Group):
     """The commands, in the order in which they are met."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise _PipeClosed from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
@@ -89,12 +99,16 @@ _HELP_WANTED: tuple[type[BaseException], ...] = tuple(
     filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)])
 )
 
+# As a shell has it of a program that SIGPIPE ends: 128 and the signal's number.
+PIPE_CLOSED = 141
+
 # What Python and the system's loader say where a thread or a library finds no room.
 _NO_MEMORY = ("can't start new thread", "failed to map segment", "annot allocate memory")
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
-    """Run `tfrec` and exit: 0 done, 1 failed, 2 wrong usage, 3 damage, 130/143 interrupted.
+    """Run `tfrec` and exit: 0 done, 1 failed, 2 wrong usage, 3 damage, 130/143 interrupted, 141
+    nobody reads on.
 
     args: None is the command line itself; the process then ends here and now.
     """
@@ -121,8 +135,7 @@ def _run(args: Sequence[str] | None) -> int:
         if state["debug"] and not isinstance(error, SystemExit):
             raise
         code = _report(error)
-    _flush()
-    return code
+    return code if _flush() or code else PIPE_CLOSED
 
 
 def _leave(code: int) -> NoReturn:
@@ -139,14 +152,14 @@ def _report(error: BaseException) -> int:
     """Say what went wrong in one line; return the exit code."""
     # What a signal raised may have come out as something else.
     error = caught() or error
+    if isinstance(error, _PipeClosed | BrokenPipeError):
+        return PIPE_CLOSED
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
     if isinstance(error, Terminated):
         return _say("terminated; nothing half-written was left behind.", 143)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return _say("interrupted; nothing half-written was left behind.", 130)
-    if isinstance(error, BrokenPipeError):
-        return 1
     if isinstance(error, _HELP_WANTED):
         click.echo(error.format_message(), err=True)  # type: ignore[attr-defined]
         return 2
@@ -165,7 +178,7 @@ def _report(error: BaseException) -> int:
 
 def _say(message: str, code: int) -> int:
     line = " ".join(message.split())
-    click.echo(f"tfrec: {line}".encode("utf-8", "backslashreplace"), err=True)
+    say(f"tfrec: {line}", err=True)
     return code
 
 
@@ -178,11 +191,14 @@ def _system(error: OSError) -> str:
     return f"{name}{error.strerror or error}"
 
 
-def _flush() -> None:
-    """Write out what is buffered; a reader that has gone is no error."""
+def _flush() -> bool:
+    """Write out what is buffered; whether the reader of standard output is still there."""
     streams: tuple[Any, ...] = (sys.stdout, sys.stderr)
+    is_whole = True
     for stream in filter(None, streams):
         try:
             stream.flush()
         except BrokenPipeError:
+            is_whole = is_whole and stream is not sys.stdout
             sys.stdout = None  # else the interpreter tries again
+    return is_whole

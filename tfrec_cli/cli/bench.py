@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfrec_cli.cli.common import debug_option, human_size, jobs_option, json_option, quiet_option
+from tfrec_cli.cli.common import (
+    debug_option,
+    human_size,
+    jobs_option,
+    json_option,
+    quiet_option,
+    say,
+)
 from tfrec_cli.cli.progress import TerminalReporter
 from tfrec_cli.errors import counted
 from tfrec_cli.options import default_jobs
@@ -65,7 +72,7 @@ def command(
         click.echo(json.dumps(found.document(), indent=2))
         return
     for line in _lines(found):
-        click.echo(line.encode("utf-8", "backslashreplace"))
+        say(line)
 
 
 def _lines(found: Benchmark) -> list[str]:

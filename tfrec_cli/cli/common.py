@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tfrec_cli import __version__
-from tfrec_cli.errors import UsageError
+from tfrec_cli.errors import UsageError, printable
 from tfrec_cli.errors import human_size as human_size
 
 if TYPE_CHECKING:
@@ -71,6 +71,14 @@ fsync_option = click.option(
 quiet_option = click.option(
     "-q", "--quiet", is_flag=True, help="Print no progress, summary or notices."
 )
+
+
+def say(*lines: str, err: bool = False) -> None:
+    """Print lines for people. What is in them of keys, paths and values can neither end a line nor
+    reach the terminal as anything but text: all that is not printable is escaped.
+    """
+    if lines:
+        click.echo("\n".join(map(printable, lines)).encode("utf-8", "backslashreplace"), err=err)
 
 
 def print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:

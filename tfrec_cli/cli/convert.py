@@ -17,6 +17,7 @@ from tfrec_cli.cli.common import (
     json_option,
     parse_source_options,
     quiet_option,
+    say,
     source_options,
 )
 from tfrec_cli.cli.index import FORMATS as INDEX_FORMATS
@@ -155,12 +156,11 @@ def command(paths: tuple[str, ...], as_json: bool, quiet: bool, verify: bool, **
         document = _document(outcome, reporter, seconds) | profiling.document()
         click.echo(json.dumps(document, indent=2))
     elif not quiet:
-        click.echo(_summary(outcome, options, seconds), err=to_stdout)
+        say(*_summary(outcome, options, seconds), err=to_stdout)
         for notice in reporter.notices:
-            click.echo(f"note: {notice}".encode("utf-8", "backslashreplace"), err=True)
+            say(f"note: {notice}", err=True)
     if not as_json and outcome.is_new:
-        for line in profiling.lines():
-            click.echo(line, err=True)
+        say(*profiling.lines(), err=True)
 
 
 def _convert(options: ConvertOptions, reporter: TerminalReporter, verify: bool) -> Outcome:
@@ -196,7 +196,7 @@ def _document(outcome: Outcome, reporter: TerminalReporter, seconds: float) -> d
     return document | told
 
 
-def _summary(outcome: Outcome, options: ConvertOptions, seconds: float) -> str:
+def _summary(outcome: Outcome, options: ConvertOptions, seconds: float) -> list[str]:
     """What was written, in a few aligned lines; or one line that nothing had to be."""
     manifest = outcome.manifest
     size = sum(shard.bytes for shard in manifest.shards)
@@ -206,7 +206,7 @@ def _summary(outcome: Outcome, options: ConvertOptions, seconds: float) -> str:
         f"{human_size(size)}"
     )
     if not outcome.is_new:
-        return f"{options.dest}: up to date, {holds}"
+        return [f"{options.dest}: up to date, {holds}"]
     rate = manifest.records / seconds if seconds else 0
     lines = [
         f"{options.dest}: {holds}"
@@ -218,7 +218,7 @@ def _summary(outcome: Outcome, options: ConvertOptions, seconds: float) -> str:
     if manifest.rows.rejected:
         kept = f", listed in {options.rejects}" if options.rejects else ""
         lines.append(f"  skipped  {counted(manifest.rows.rejected, 'row')} in error{kept}")
-    return "\n".join([*lines, *_feature_lines(manifest)])
+    return [*lines, *_feature_lines(manifest)]
 
 
 def _split_lines(manifest: Manifest) -> list[str]:

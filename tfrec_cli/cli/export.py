@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -16,6 +16,7 @@ from tfrec_cli.cli.common import (
     jobs_option,
     json_option,
     quiet_option,
+    say,
 )
 from tfrec_cli.cli.progress import TerminalReporter
 from tfrec_cli.errors import UsageError, counted
@@ -42,6 +43,11 @@ SHOWN_COLUMNS = 20
     "--plain-types", "plain", is_flag=True,
     help="Features as int64, float and bytes, whatever columns the schema says they were made of.",
 )  # fmt: skip
+@click.option(
+    "--on-error", type=click.Choice(["fail", "skip"]), default="fail",
+    help="skip leaves out records that are no tf.train.Example, or not as the others, and counts "
+    "them. Damage is an error all the same. Default: fail.",
+)  # fmt: skip
 @jobs_option
 @fsync_option
 @json_option
@@ -55,6 +61,7 @@ def command(
     label_names: bool,
     split_column: str | None,
     plain: bool,
+    on_error: Literal["fail", "skip"],
     jobs: int | None,
     fsync: bool,
     as_json: bool,
@@ -75,16 +82,17 @@ def command(
     tfrec export 'shards/*.tfrecord' - --to jsonl | jq .label
     """
     from tfrec_cli.export import ExportOptions, export
+    from tfrec_cli.export.options import STDOUT
 
     if len(paths) < 2:
         what = "DATASET and DEST are" if not paths else "DEST is"
         raise UsageError(f"{what} missing. Usage: tfrec export DATASET... DEST")
-    to_stdout = paths[-1] == "-"
+    to_stdout = paths[-1] in STDOUT
     if to_stdout and as_json:
         raise UsageError("--json and DEST - both want standard output; leave one out.")
     options = ExportOptions(
         paths[:-1], paths[-1], to, split, columns, label_names, split_column, plain,
-        jobs or default_jobs(), fsync,
+        jobs or default_jobs(), fsync, on_error,
     )  # fmt: skip
     reporter = TerminalReporter(bar=not quiet and not as_json)
     began = time.monotonic()
@@ -116,6 +124,6 @@ def _print(report: ExportReport, seconds: float, to_stdout: bool) -> None:
     if more := len(report.columns) - len(shown):
         lines.append(f"    … and {more:,} more")
     for line in lines:
-        click.echo(line.encode("utf-8", "backslashreplace"), err=to_stdout)
+        say(line, err=to_stdout)
     for notice in report.notices:
-        click.echo(f"note: {notice}".encode("utf-8", "backslashreplace"), err=True)
+        say(f"note: {notice}", err=True)

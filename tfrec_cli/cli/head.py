@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfrec_cli.cli.common import columns_option, debug_option, quiet_option
+from tfrec_cli.cli.common import columns_option, debug_option, quiet_option, say
 from tfrec_cli.errors import shorten
 
 if TYPE_CHECKING:
@@ -65,15 +65,19 @@ def command(
     found = first_records(opened, count, split, columns)
     if as_json:
         for record in found:
-            _echo(json.dumps(json_of(record, lists, as_base64), ensure_ascii=False))
+            click.echo(_json_line(json_of(record, lists, as_base64)))
         return
     rows = [(record, json_of(record, lists)) for record in found]
     for line in _lines(rows, shutil.get_terminal_size((100, 24)).columns):
-        _echo(line)
+        say(line)
 
 
-def _echo(line: str) -> None:
-    click.echo(line.encode("utf-8", "backslashreplace"))
+def _json_line(record: dict[str, Any]) -> str:
+    """JSON in which all that a terminal might obey is escaped."""
+    text = json.dumps(record, ensure_ascii=False)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def _lines(rows: Sequence[tuple[HeadRecord, dict[str, Any]]], width: int) -> Iterator[str]:

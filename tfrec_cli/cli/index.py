@@ -7,7 +7,7 @@ import os
 
 import click
 
-from tfrec_cli.cli.common import Parsed, debug_option, json_option, quiet_option
+from tfrec_cli.cli.common import Parsed, debug_option, json_option, quiet_option, say
 from tfrec_cli.errors import counted
 from tfrec_cli.options import IndexFormat, parse_index
 
@@ -51,4 +51,4 @@ def command(
                 f"{one.path}: {counted(one.records, 'record')} in {counted(one.files, 'file')}, "
                 f"{counted(len(one.indexes), 'index file')} in {folders}"
             )
-            click.echo(text.encode("utf-8", "backslashreplace"))
+            say(text)

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfrec_cli.cli.common import debug_option, human_size, jobs_option, json_option, quiet_option
+from tfrec_cli.cli.common import (
+    debug_option,
+    human_size,
+    jobs_option,
+    json_option,
+    quiet_option,
+    say,
+)
 from tfrec_cli.cli.footprints import WIDTH, footprint_lines, saving_lines
 from tfrec_cli.cli.payloads import payload_lines
 from tfrec_cli.cli.progress import TerminalReporter
@@ -58,9 +65,9 @@ def command(paths: tuple[str, ...], jobs: int | None, as_json: bool, quiet: bool
     else:
         for number, one in enumerate(found):
             lines = [*([""] if number else []), *_lines(one)]
-            click.echo("\n".join(lines).encode("utf-8", "backslashreplace"))
+            say(*lines)
             for problem in one.problems:
-                click.echo(f"tfrec: {problem}".encode("utf-8", "backslashreplace"), err=True)
+                say(f"tfrec: {problem}", err=True)
     return 3 if any(one.problems for one in found) else 0
 
 

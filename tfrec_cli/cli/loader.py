@@ -36,8 +36,13 @@ def command(dataset: str, framework: Framework) -> None:
 
     manifest = load_manifest(dataset)
     if manifest is None:
+        from tfrec_cli.reading import open_datasets
+
+        # Says what is wrong where nothing is there, or no TFRecord.
+        open_datasets(dataset)
         raise DatasetError(
-            f"{dataset}: no manifest.json of tfrec's is here. Name the dataset folder or the "
-            ".tfrecord file that `tfrec convert` wrote."
+            f"{dataset}: TFRecord without a manifest of tfrec's, which tells the features and "
+            f"files that a script names. `tfrec convert {dataset} DEST` writes the same records "
+            "with one; then name DEST."
         )
     click.echo(FRAMEWORKS[framework](manifest, dataset), nl=False)

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from tfrec_cli.cli.common import Parsed, debug_option, json_option, quiet_option
+from tfrec_cli.cli.common import Parsed, debug_option, json_option, quiet_option, say
 from tfrec_cli.options import MetadataFormat, parse_metadata
 
 FORMATS = Parsed("formats", parse_metadata)
@@ -43,6 +43,6 @@ def command(dataset: str, formats: tuple[MetadataFormat, ...], as_json: bool, qu
         click.echo(json.dumps(done.document(), indent=2))
     elif not quiet:
         for path in done.files:
-            click.echo(path.encode("utf-8", "backslashreplace"))
+            say(path)
         for notice in done.notices:
-            click.echo(f"note: {notice}".encode("utf-8", "backslashreplace"), err=True)
+            say(f"note: {notice}", err=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tfrec_cli.cli.footprints import WIDTH
-from tfrec_cli.errors import listed, shorten
+from tfrec_cli.errors import counted, listed, shorten
 
 if TYPE_CHECKING:
     from tfrec_cli.inspection.payload import Payload
@@ -21,10 +21,12 @@ def payload_lines(payloads: Sequence[Payload], records: int) -> Iterator[str]:
 
 def _sentence(one: Payload, records: int) -> str:
     place = f"(the first: {one.file}, record {one.record})"
-    count = "all" if one.records == records else f"{one.records:,}"
+    is_all = one.records == records
+    count = "all records" if is_all and records > 1 else counted(one.records, "record")
+    are = "is" if one.records == 1 else "are"
     if one.kind == "tf.train.SequenceExample":
         keys = listed([shorten(key, 40) for key in one.keys], 8)
         lists = f"feature lists: {keys}" if keys else "without feature lists"
-        said = f"are tf.train.SequenceExample, {lists}; the features below are their context"
-        return f"  payload  {count} records {said} {place}"
-    return f"  payload  {count} records are no tf.train.Example, but {one.kind} {place}"
+        said = f"{are} tf.train.SequenceExample, {lists}; the features below are their context"
+        return f"  payload  {count} {said} {place}"
+    return f"  payload  {count} {are} no tf.train.Example, but {one.kind} {place}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfrec_cli.cli import convert
-from tfrec_cli.cli.common import human_size
+from tfrec_cli.cli.common import human_size, say
 from tfrec_cli.cli.footprints import WIDTH, footprint_lines, saving_lines
 from tfrec_cli.cli.progress import TerminalReporter
 from tfrec_cli.errors import counted
@@ -66,12 +66,12 @@ def command(
     if as_json:
         click.echo(json.dumps(_document(found, reporter.notices), indent=2))
     elif not quiet:
-        click.echo("\n".join(_lines(found)).encode("utf-8", "backslashreplace"))
+        say(*_lines(found))
         for notice in reporter.notices:
-            click.echo(f"note: {notice}".encode("utf-8", "backslashreplace"), err=True)
+            say(f"note: {notice}", err=True)
         if found.problem:
             line = f"note: convert would stop now: {found.problem}"
-            click.echo(line.encode("utf-8", "backslashreplace"), err=True)
+            say(line, err=True)
 
 
 def _document(found: Forecast, notices: list[str]) -> dict[str, Any]:

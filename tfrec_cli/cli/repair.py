@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfrec_cli.cli.common import debug_option, human_size, jobs_option, json_option, quiet_option
+from tfrec_cli.cli.common import (
+    debug_option,
+    human_size,
+    jobs_option,
+    json_option,
+    quiet_option,
+    say,
+)
 from tfrec_cli.cli.progress import TerminalReporter
 from tfrec_cli.errors import UsageError, counted, shorten
 from tfrec_cli.options import Compression, default_jobs
@@ -84,25 +91,23 @@ def command(
 def _print(report: RepairReport, seconds: float) -> None:
     rate = report.records / seconds if seconds else 0
     shards = len({file.shard for file in report.files})
-    _echo(
+    say(
         f"{report.dest}: {counted(report.records, 'record')} saved in {counted(shards, 'shard')}, "
         f"{human_size(report.bytes)}, {seconds:.2f} s ({rate:,.0f} records/s)"
     )
     if report.mended:
-        _echo(
-            f"  mended   {counted(report.mended, 'record')} whose length was damaged, data intact"
-        )
+        say(f"  mended   {counted(report.mended, 'record')} whose length was damaged, data intact")
     if report.losses:
-        _echo(f"  lost     {_total(report)}, listed in {_list_file(report)}")
+        say(f"  lost     {_total(report)}, listed in {_list_file(report)}")
     for line in _table(report.losses[:SHOWN_LOSSES]):
-        _echo(line)
+        say(line)
     more = len(report.losses) - SHOWN_LOSSES
     if more > 0:
-        _echo(f"… and {counted(more, 'more range')}")
+        say(f"… and {counted(more, 'more range')}")
     if not report.losses:
-        _echo("  lost     nothing")
+        say("  lost     nothing")
     for notice in report.notices:
-        _echo(f"note: {notice}", err=True)
+        say(f"note: {notice}", err=True)
 
 
 def _total(report: RepairReport) -> str:
@@ -143,7 +148,3 @@ def _table(losses: tuple[Loss, ...]) -> list[str]:
         rows.append((shorten(loss.file, 1000), f"{loss.record:,}", place, reason))
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
     return [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:<{widths[2]}}  {d}" for a, b, c, d in rows]
-
-
-def _echo(text: str, err: bool = False) -> None:
-    click.echo(text.encode("utf-8", "backslashreplace"), err=err)

@@ -12,6 +12,7 @@ from tfrec_cli.cli.common import (
     jobs_option,
     parse_source_options,
     quiet_option,
+    say,
     source_options,
 )
 from tfrec_cli.cli.progress import TerminalReporter
@@ -52,4 +53,4 @@ def command(sources: tuple[str, ...], json_schema: bool, quiet: bool, **given: A
         reporter.close()
     click.echo(text.encode(), nl=False)
     for notice in reporter.notices if not quiet else ():
-        click.echo(f"note: {notice}".encode("utf-8", "backslashreplace"), err=True)
+        say(f"note: {notice}", err=True)

@@ -17,6 +17,7 @@ from tfrec_cli.cli.common import (
     jobs_option,
     json_option,
     quiet_option,
+    say,
 )
 from tfrec_cli.cli.footprints import WIDTH
 from tfrec_cli.cli.payloads import payload_lines
@@ -79,7 +80,7 @@ def command(
     if as_json:
         click.echo(json.dumps(document(found), indent=2, allow_nan=False))
         return
-    click.echo("\n".join(_lines(found)).encode("utf-8", "backslashreplace"))
+    say(*_lines(found))
 
 
 def _lines(found: Statistics) -> Iterator[str]:
@@ -87,7 +88,10 @@ def _lines(found: Statistics) -> Iterator[str]:
     by = f" ({', '.join(names)})" if len(names) > 1 else ""
     size = f"{human_size(found.bytes)} of records"
     yield f"{shorten(found.path, 1000)}: {counted(found.records, 'record')}{by}, {size}"
-    yield from payload_lines(found.payloads, found.records)
+    yield from payload_lines(found.payloads, found.records + found.skipped)
+    if found.skipped:
+        text = f"  left out {counted(found.skipped, 'record')}; the first: {found.misfit}"
+        yield from textwrap.wrap(text, WIDTH, subsequent_indent="    ")
     rows = list(_rows(found))
     yield from _table(_numbers(rows), 2)
     yield from _table(_lists(rows), 2)
@@ -237,12 +241,11 @@ def _is_class(feature: FeatureInfo, own: Sequence[FeatureStatistics]) -> bool:
 
 
 def _drift(found: Statistics) -> Iterator[str]:
-    known = [split for split in found.splits if split.name is not None and split.records]
-    if len(known) < 2:
+    if found.base is None:
         return
     yield ""
     if not found.drift:
-        yield f"no feature differs from {known[0].name} by more than chance"
+        yield f"no feature differs from {found.base.name} by more than chance"
     for drift in found.drift:
         text = f"drift: {shorten(drift.feature, NAME)}: {drift.text}"
         yield from textwrap.wrap(text, WIDTH, subsequent_indent="  ")
@@ -261,6 +264,8 @@ def _short(value: Any) -> str:
         return ""
     if isinstance(value, int) and abs(value) < 10**9:
         return str(value)
+    if isinstance(value, float) and 1e5 <= abs(value) < 1e9:
+        return f"{value:.0f}"
     return f"{float(value):.5g}" if not isinstance(value, str) else value
 
 

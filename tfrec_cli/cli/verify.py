@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfrec_cli.cli.common import debug_option, human_size, jobs_option, json_option, quiet_option
+from tfrec_cli.cli.common import (
+    debug_option,
+    human_size,
+    jobs_option,
+    json_option,
+    quiet_option,
+    say,
+)
 from tfrec_cli.cli.progress import TerminalReporter
 from tfrec_cli.errors import counted
 from tfrec_cli.options import default_jobs
@@ -79,22 +86,18 @@ def command(
 def _print(report: Report, seconds: float, quiet: bool) -> None:
     """Findings and a summary on standard output, notices and what was not read beside it."""
     for finding in report.findings[:SHOWN_FINDINGS]:
-        _echo(str(finding))
+        say(str(finding))
     more = len(report.findings) - SHOWN_FINDINGS
     if more > 0:
-        _echo(f"… and {counted(more, 'more finding')}; --json lists all")
+        say(f"… and {counted(more, 'more finding')}; --json lists all")
     if not quiet:
         for dataset in report.datasets:
-            _echo(_summary(dataset))
-        _echo(_result(report, seconds))
+            say(_summary(dataset))
+        say(_result(report, seconds))
         for notice in report.notices:
-            _echo(f"note: {notice}", err=True)
+            say(f"note: {notice}", err=True)
     for text in report.unread:
-        _echo(f"tfrec: {text}", err=True)
-
-
-def _echo(text: str, err: bool = False) -> None:
-    click.echo(" ".join(text.split()).encode("utf-8", "backslashreplace"), err=err)
+        say(f"tfrec: {text}", err=True)
 
 
 def _summary(dataset: DatasetSummary) -> str:

@@ -6,6 +6,8 @@ many files as hosts that read, each at least 10 MB, ideally 100 MB or more.
 
 from __future__ import annotations
 
+from tfrec_cli.errors import human_size
+
 LEAST_BYTES = 10e6
 IDEAL_BYTES = 100e6
 FILES_PER_HOST = 10
@@ -19,24 +21,24 @@ def advise_shards(split: str, shards: int, size: float, records: int) -> str:
     wanted = wanted_shards(size, records)
     if shards > 1 and each < LEAST_BYTES:
         return (
-            f"{split}: fewer shards. {_mega(each)} each is below the 10 MB that TensorFlow asks "
-            f"for at least: --shards {min(shards, wanted)} ({_mega(size / wanted)} each)."
+            f"{split}: fewer shards. {human_size(each)} each is below the 10 MB that TensorFlow "
+            f"asks for at least: --shards {min(shards, wanted)} ({human_size(size / wanted)} each)."
         )
     if shards < FILES_PER_HOST and wanted > shards:
         return (
             f"{split}: more shards. TensorFlow asks for 10 files or more for each host that reads, "
-            f"of 10 MB or more: --shards {wanted} ({_mega(size / wanted)} each) for one host."
+            f"of 10 MB or more: --shards {wanted} ({human_size(size / wanted)} each) for one host."
         )
     if each > MOST_BYTES:
         return (
-            f"{split}: more shards. {_mega(each)} each is far beyond the 100 MB that TensorFlow "
-            f"calls ideal: --shards {wanted} ({_mega(size / wanted)} each)."
+            f"{split}: more shards. {human_size(each)} each is far beyond the 100 MB that "
+            f"TensorFlow calls ideal: --shards {wanted} ({human_size(size / wanted)} each)."
         )
     if shards == 1:
-        return f"{split}: one shard is right; {_mega(size)} are too few to divide."
+        return f"{split}: one shard is right; {human_size(size)} are too few to divide."
     hosts = max(1, shards // FILES_PER_HOST)
     return (
-        f"{split}: {shards} shards of {_mega(each)} are right for "
+        f"{split}: {shards} shards of {human_size(each)} are right for "
         f"{'one reading host' if hosts == 1 else f'up to {hosts} reading hosts'}."
     )
 
@@ -50,9 +52,3 @@ def wanted_shards(size: float, records: int) -> int:
     else:
         wanted = min(FILES_PER_HOST, int(size // LEAST_BYTES))
     return max(1, min(wanted, records))
-
-
-def _mega(size: float) -> str:
-    if size < 1e6:
-        return f"{size / 1e3:.1f} kB"
-    return f"{size / 1e6:.1f} MB" if size < 1e9 else f"{size / 1e9:.1f} GB"

@@ -95,7 +95,7 @@ class Column:
         return int(np.searchsorted(row_offsets(values), position, side="right")) - 1
 
     def _error(self, part: Part, row: int, text: str) -> DatasetError:
-        record = part.record + row
+        record = part.number(row)
         place = f"{part.target.path}, record {record}, feature {shorten(self.info.key)}"
         return DatasetError(f"{place}: {text}. {_REMEDY}")
 

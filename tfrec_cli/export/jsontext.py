@@ -41,13 +41,23 @@ def json_text(array: pa.Array) -> pa.Array:
         found = pc.cast(pc.cast(array, pa.string()), pa.large_string())
     elif pa.types.is_floating(array.type):
         finite = pc.is_finite(array)
-        found = pc.cast(as_text(array), pa.large_string())
+        found = _with_point(pc.cast(as_text(array), pa.large_string()))
         found = pc.if_else(finite, found, null)
     elif pa.types.is_decimal(array.type):
         found = pc.cast(as_text(array), pa.large_string())
     else:
         found = _strings(pc.cast(as_text(array), pa.large_string()))
     return pc.fill_null(found, null) if found.null_count else found
+
+
+def _with_point(digits: pa.Array) -> pa.Array:
+    """Whole numbers as `1.0`, so that readers take them for what they are."""
+    whole = pc.match_substring_regex(digits, r"^-?[0-9]+$")
+    if not pc.any(whole).as_py():
+        return digits
+    text = pa.large_string()
+    pointed = pc.binary_join_element_wise(digits, scalar(".0", text), scalar("", text))
+    return pc.if_else(whole, pointed, digits)
 
 
 def _strings(array: pa.Array) -> pa.Array:

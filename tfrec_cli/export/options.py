@@ -13,6 +13,7 @@ from tfrec_cli.options import default_jobs
 
 Format = Literal["parquet", "csv", "jsonl", "images"]
 FORMATS: tuple[Format, ...] = ("parquet", "csv", "jsonl", "images")
+STDOUT = ("-", "/dev/stdout", "/dev/fd/1")
 _SUFFIX = re.compile(r".+\.(parquet|pq|csv|jsonl|ndjson)(\.gz)?", re.IGNORECASE | re.DOTALL)
 _NAMES: Mapping[str, Format] = {"pq": "parquet", "ndjson": "jsonl"}
 
@@ -27,6 +28,7 @@ class ExportOptions:
     split_column: what a column that tells the split is called. plain: the types of features
     (int64, float, bytes) whatever the schema knows of the columns that they were made of.
     fsync: have what is written on the disk itself before it is put at dest.
+    on_error: `skip` leaves out records that are no Example, or not as the others.
     """
 
     paths: tuple[str, ...]
@@ -39,6 +41,7 @@ class ExportOptions:
     plain: bool = False
     jobs: int = field(default_factory=default_jobs)
     fsync: bool = True
+    on_error: Literal["fail", "skip"] = "fail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class Goal:
 
 def goal_of(options: ExportOptions) -> Goal:
     """DEST and the format, which agree. Raises UsageError where they do not, or neither tells."""
-    text = options.dest
+    text = "-" if options.dest in STDOUT else options.dest
     if options.to is not None and options.to not in FORMATS:
         hint = did_you_mean(options.to, FORMATS)
         raise UsageError(f"--to {options.to}: choose from {', '.join(FORMATS)}.{hint}")
@@ -103,13 +106,16 @@ class ExportedFile:
 
 @dataclass(frozen=True, slots=True)
 class ExportReport:
-    """What was written. columns: their names and Arrow types, none for images."""
+    """What was written. columns: their names and Arrow types, none for images. skipped: records
+    that were left out because they are not as the others.
+    """
 
     dest: str
     to: str
     files: tuple[ExportedFile, ...]
     columns: tuple[tuple[str, str], ...] = ()
     notices: tuple[str, ...] = ()
+    skipped: int = 0
 
     @property
     def records(self) -> int:
@@ -127,6 +133,7 @@ class ExportReport:
             "dest": self.dest,
             "format": self.to,
             "records": self.records,
+            "skipped": self.skipped,
             "bytes": self.bytes,
             "files": [asdict(file) for file in self.files],
             "columns": [{"name": name, "type": kind} for name, kind in self.columns],

@@ -86,7 +86,7 @@ class PictureFolder:
             if image is None:
                 self.lacking += 1
                 continue
-            number = part.record + row
+            number = part.number(row)
             stem = f"{Path(part.target.path).name.partition('.')[0]}-{number:06d}"
             self._write(self._folder(folder), file_name(filename, stem, image), image)
 

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,12 @@ from tfrec_cli.export.columns import Column, NotText, plan_columns
 from tfrec_cli.export.options import ExportedFile, ExportOptions, ExportReport, Goal, goal_of
 from tfrec_cli.export.pictures import PictureFolder, picture_features, refuse_none
 from tfrec_cli.export.tables import dress_of, is_lossless, open_table
+from tfrec_cli.inspection.payload import without_lists
 from tfrec_cli.options import Compression
 from tfrec_cli.progress import SILENT, Reporter
 from tfrec_cli.reading import FeatureInfo, Part, RecordDataset, open_dataset
 from tfrec_cli.reading.features import choose
+from tfrec_cli.reading.targets import Target
 from tfrec_cli.schema import Feature, load_schema
 
 
@@ -40,7 +42,7 @@ def export(options: ExportOptions, reporter: Reporter = SILENT) -> ExportReport:
     goal = goal_of(options)
     if goal.kind != "stdout":
         _refuse_taken(goal)
-    dataset = open_dataset(list(options.paths), options.jobs)
+    dataset = open_dataset(list(options.paths), options.jobs, options.on_error)
     if options.split is not None:
         dataset = dataset.only(options.split)
     run = _Pictures if goal.to == "images" else _Tables
@@ -78,7 +80,8 @@ class _Tables:
     ) -> None:
         self._options, self._goal, self._dataset = options, goal, dataset
         self._reporter = reporter
-        self._splits = list(dataset.splits)
+        self._splits = dataset.splits
+        self._skipped = Skipped()
         self._refuse_splits()
         # A look costs time, and most bytes are text; but a stream cannot be begun again.
         self._columns = self._plan(look=goal.kind == "stdout")
@@ -90,10 +93,13 @@ class _Tables:
         try:
             files = self._write()
         except NotText:
-            self._columns = self._plan(look=True)
+            self._columns, self._skipped = self._plan(look=True), Skipped()
             files = self._write()
         shown = tuple((column.name, str(column.type)) for column in self._columns)
-        return ExportReport(self._goal.text, self._goal.to, files, shown, tuple(self._notices()))
+        return ExportReport(
+            self._goal.text, self._goal.to, files, shown, tuple(self._notices()),
+            self._skipped.records,
+        )  # fmt: skip
 
     def _refuse_splits(self) -> None:
         if self._goal.kind == "folder" or len(self._splits) < 2 or self._options.split_column:
@@ -136,12 +142,9 @@ class _Tables:
         return tuple(_narrowed(column) for column in columns) if narrow else columns
 
     def _notices(self) -> Iterator[str]:
-        manifest = self._dataset.manifest
-        # Where no manifest told the features, all records were looked at for them.
-        looked = manifest is None or not manifest.features
-        if looked and (sequences := self._dataset.survey().sequences):
-            what = counted(sequences, "record")
-            yield f"{what} of SequenceExample: the context alone is written"
+        yield from self._skipped.notices()
+        if text := without_lists(self._dataset):
+            yield text
         encoded = [c.name for c in self._columns if not is_lossless(self._goal.to, c.type)]
         if encoded:
             yield f"bytes that are no text are written in base64: {listed(encoded, 8)}"
@@ -159,18 +162,21 @@ class _Tables:
             return tuple(self._split_file(stage, split) for split in self._splits)
 
     def _split_file(self, stage: Stage, split: str | None) -> ExportedFile:
-        name = f"{split or 'data'}{self._goal.suffix}"
-        return self._file(stage.path(name), name, split)
+        name = f"{split or _name_of_none(self._splits)}{self._goal.suffix}"
+        return self._file(stage.path(name), name, split, self._splits[split])
 
-    def _file(self, sink: Any, name: str, split: str | None) -> ExportedFile:
-        """Write the records of a split, or all."""
+    def _file(
+        self, sink: Any, name: str, split: str | None, files: Sequence[Target] | None = None
+    ) -> ExportedFile:
+        """Write the records of some files, or of all."""
         goal, records = self._goal, 0
         writer = open_table(sink, goal.to, self._arrow(), goal.suffix.endswith(".gz"))
         try:
-            for rows, size, ready in self._dataset.map_parts(self._dressed, self._keys(), split):
-                writer.write(ready)
-                records += rows
-                self._reporter.advance(rows, size)
+            for done in self._dataset.map_parts(self._dressed, self._keys(), files):
+                writer.write(done.content)
+                records += done.rows
+                self._skipped.add(done)
+                self._reporter.advance(done.rows, done.size)
         finally:
             writer.close()
         size = os.stat(sink).st_size if isinstance(sink, Path) else 0
@@ -188,18 +194,52 @@ class _Tables:
             fields.append(pa.field(self._options.split_column, pa.string()))
         return pa.schema(fields)
 
-    def _dressed(self, part: Part) -> tuple[int, int, Any]:
-        """The number of rows of a part, their bytes as records, and they ready to be written."""
+    def _dressed(self, part: Part) -> _Dressed:
+        """The rows of a part, ready to be written."""
         rows = part.batch.num_rows
         arrays = [column.array(part) for column in self._columns]
         if self._options.split_column is not None:
             arrays.append(_repeated(part.target.split, rows))
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._arrow())
-        return (
-            rows,
-            part.size,
-            dress_of(self._goal.to)(batch if arrays else rows_without_columns(rows)),
-        )
+        content = dress_of(self._goal.to)(batch if arrays else rows_without_columns(rows))
+        return _Dressed(rows, part.size, content, part.skipped, part.misfit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dressed:
+    """Rows ready to be written, the bytes that they were as records, and what a Part says of those
+    that were left out.
+    """
+
+    rows: int
+    size: int
+    content: Any
+    skipped: int
+    misfit: str
+
+
+@dataclass(slots=True)
+class Skipped:
+    """How many records were left out, and what is wrong with the first."""
+
+    records: int = 0
+    first: str = ""
+
+    def add(self, part: Part | _Dressed) -> None:
+        """Count those of a part."""
+        self.records += part.skipped
+        self.first = self.first or part.misfit
+
+    def notices(self) -> Iterator[str]:
+        """A line, where there are any."""
+        if self.records:
+            yield f"{counted(self.records, 'record')} left out; the first: {self.first}"
+
+
+def _name_of_none(splits: Mapping[str | None, Any]) -> str:
+    """What the records are called that no split is known of, when some have one."""
+    names = ("data", "others", *(f"others{number}" for number in range(2, len(splits) + 2)))
+    return next(name for name in names if name not in splits)
 
 
 def _narrowed(column: Column) -> Column:
@@ -284,18 +324,24 @@ class _Pictures:
     def report(self) -> ExportReport:
         """Write all of it."""
         self._reporter.stage("export", None)
-        splits = list(self._dataset.splits)
+        splits, skipped = self._dataset.splits, Skipped()
         files, notices = [], []
         with _staged(self._goal, self._options, self._dataset) as stage:
-            for split in splits:
-                name = split if len(splits) > 1 and split else ""
+            for split, chosen in splits.items():
+                name = (split or _name_of_none(splits)) if len(splits) > 1 else ""
                 folder = PictureFolder(stage.path(name or "."), self._features)
                 for part in self._dataset.parts(
-                    self._features.keys, split, reporter=self._reporter
+                    self._features.keys, chosen, reporter=self._reporter
                 ):
                     folder.write(part)
+                    skipped.add(part)
                 files.append(ExportedFile(name or ".", split, folder.records, folder.bytes))
                 if folder.lacking:
-                    notices.append(f"{folder.lacking:,} records without a picture were left out")
+                    notices.append(
+                        f"{counted(folder.lacking, 'record')} without a picture left out"
+                    )
             refuse_none(self._dataset.path, sum(file.records for file in files))
-        return ExportReport(self._goal.text, "images", tuple(files), (), tuple(notices))
+        notices += skipped.notices()
+        return ExportReport(
+            self._goal.text, "images", tuple(files), (), tuple(notices), skipped.records
+        )

@@ -6,12 +6,14 @@ import json
 from dataclasses import dataclass
 
 from tfrec_cli.decoding import NoExampleError, message_fields, sequence_keys
-from tfrec_cli.errors import listed
+from tfrec_cli.errors import counted, listed, shorten
 from tfrec_cli.inspection.values import describe, image_format, text_of
 from tfrec_cli.reading.chunks import read_chunks
+from tfrec_cli.reading.dataset import RecordDataset
 from tfrec_cli.reading.survey import DatasetSurvey
 from tfrec_cli.reading.targets import Target
 
+SEQUENCE = "tf.train.SequenceExample"
 _HEAD, _FOOT = 12, 4
 _SHOWN = 8
 
@@ -42,6 +44,24 @@ def payloads(survey: DatasetSurvey) -> tuple[Payload, ...]:
     return tuple(found)
 
 
+def without_lists(dataset: RecordDataset) -> str:
+    """Words on feature lists of SequenceExamples, which are no columns; empty where there are none.
+
+    Of records that a manifest describes there are none; others are looked at for it.
+    """
+    if dataset.manifest is not None and dataset.manifest.features:
+        return ""
+    for one in payloads(dataset.survey()):
+        if one.kind == SEQUENCE:
+            keys = listed([shorten(key, 40) for key in one.keys], _SHOWN) or "without any"
+            return (
+                f"{counted(one.records, 'record')} {'is' if one.records == 1 else 'are'} "
+                "SequenceExample: only the context is here, and the feature lists are left out: "
+                f"{keys}"
+            )
+    return ""
+
+
 def payload(records: int, target: Target, record: int) -> Payload:
     """What `records` records are, the first of which is `record` of a file."""
     data = _record(target, record)
@@ -50,7 +70,7 @@ def payload(records: int, target: Target, record: int) -> Payload:
     except NoExampleError:
         keys = None
     if keys is not None:
-        return Payload(records, target.path, record, "tf.train.SequenceExample", tuple(keys))
+        return Payload(records, target.path, record, SEQUENCE, tuple(keys))
     return Payload(records, target.path, record, kind_of(data))
 
 

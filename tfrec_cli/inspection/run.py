@@ -15,6 +15,8 @@ from tfrec_cli.reading.dataset import RecordDataset, open_datasets
 from tfrec_cli.reading.features import FeatureInfo, features_of_records
 from tfrec_cli.reading.survey import DatasetSurvey, FeatureTally, FileFacts, survey_records
 
+SEQUENCE_LISTS, NO_EXAMPLES = "feature lists", "records that are no Example"
+
 
 @dataclass(frozen=True, slots=True)
 class SplitFacts:
@@ -170,10 +172,16 @@ def _report(tally: FeatureTally, info: FeatureInfo) -> FeatureReport:
 
 
 def _footprint(survey: DatasetSurvey, content: int) -> Footprint:
-    """The exact bytes of each feature; what is left is protobuf's around all of a record."""
+    """The exact bytes of each feature; what is left is protobuf's around all of a record, or, where
+    there are any, what is in records beside the features of Examples.
+    """
     features = tuple(_feature_bytes(tally) for tally in survey.features)
     framing = FRAME * survey.records
     other = content - framing - sum(feature.total for feature in features)
+    odd = [SEQUENCE_LISTS] if survey.sequences else []
+    odd += [NO_EXAMPLES] if survey.examples < survey.records else []
+    if odd:
+        features, other = (*features, FeatureBytes(" and ".join(odd), other, 0, 0)), 0
     return Footprint(survey.records, features, framing, other, 0)
 
 

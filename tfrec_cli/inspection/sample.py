@@ -69,12 +69,16 @@ def find_savings(
     if not encoded:
         return [], None
     scale = content / encoded
-    found = savings(parts, scale)
+    # What is no feature of an Example is not in the columns, and so nothing follows from them.
+    whole = not survey.sequences and survey.examples == survey.records
+    found = savings(parts, scale) if whole else []
     if plain:
         data = sample.data
         packed = memoryview(compress_block(data, Compression("gzip")).data).nbytes
         found.append(Saving("gzip", "GZIP compression", content * (1 - packed / len(data))))
-    return sorted(found, key=lambda saving: -saving.bytes), _parquet_bytes(parts) * scale
+    return sorted(found, key=lambda saving: -saving.bytes), (
+        _parquet_bytes(parts) * scale if whole else None
+    )
 
 
 def _parts(sample: RecordSample, survey: DatasetSurvey) -> list[Part]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, SupportsIndex, TypeVar, overload
+from typing import Any, Literal, SupportsIndex, TypeVar, get_args, overload
 
 import numpy as np
 import pyarrow as pa
@@ -34,25 +35,36 @@ _HEAD = 12
 _FOOT = 4
 Result = TypeVar("Result")
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+OnError = Literal["fail", "skip"]
+Choice = str | Sequence[Target] | None
+"""A split by its name, or files as `splits` has them; None is all there are."""
 
 
-def open_dataset(path: Paths, jobs: int | None = None) -> RecordDataset:
+def open_dataset(path: Paths, jobs: int | None = None, on_error: OnError = "fail") -> RecordDataset:
     """The dataset at `path`: a folder, a TFRecord file, a glob, or several files that are one.
 
     Reads nothing of the records yet. jobs: threads that decode, by default one a processor.
-    Raises DatasetError where there is nothing, or more than one dataset.
+    on_error: `skip` leaves out records that are no Example, or not as the others; damage is an
+    error all the same. Raises DatasetError where there is nothing, or more than one dataset,
+    UsageError for what is no path.
     """
     found = open_datasets(path, jobs)
     if len(found) > 1:
         names = listed([shorten(dataset.path, 1000) for dataset in found], 5)
         raise DatasetError(f"{len(found)} datasets are here: {names}. Open one of them.")
-    return found[0]
+    return found[0].handling(on_error)
 
 
 def open_datasets(path: Paths, jobs: int | None = None) -> list[RecordDataset]:
     """All datasets at `path`, as `open_dataset` opens one. Raises DatasetError for none."""
-    given = [path] if isinstance(path, str | os.PathLike) else list(path)
-    paths = [os.fspath(one) for one in given]
+    try:
+        given = [path] if isinstance(path, str | os.PathLike) else list(path)
+        paths = [os.fspath(one) for one in given]
+    except TypeError:
+        raise UsageError(
+            f"{shorten(repr(path))} is no path. Give a dataset folder, a file, a pattern, or a "
+            "list of them."
+        ) from None
     for one in paths:
         roll_forward(one)
     return [RecordDataset(found, jobs) for found in find_datasets(paths)]
@@ -73,6 +85,7 @@ class RecordDataset:
         self.manifest: Manifest | None = found.manifest
         self.findings: tuple[Finding, ...] = found.findings
         self.jobs = jobs or default_jobs()
+        self.on_error: OnError = "fail"
         self._survey: DatasetSurvey | None = None
 
     @cached_property
@@ -114,6 +127,16 @@ class RecordDataset:
             self._survey = survey_records(self.files, self.jobs, reporter)
         return self._survey
 
+    def handling(self, on_error: OnError) -> RecordDataset:
+        """The same dataset with another `on_error`, as `open_dataset` has it; `parts` tell how many
+        records each of them lacks. Raises UsageError for another word.
+        """
+        if on_error not in get_args(OnError):
+            raise UsageError(f'on_error is "{on_error}", neither fail nor skip.')
+        other = copy(self)
+        other.on_error = on_error
+        return other
+
     def __len__(self) -> int:
         """All records: from the manifest, else by a look at all of them."""
         self._check_whole()
@@ -129,11 +152,12 @@ class RecordDataset:
             yield from batch.to_pylist()
 
     def batches(
-        self, columns: Sequence[str] | None = None, split: str | None = None
+        self, columns: Sequence[str] | None = None, split: Choice = None
     ) -> Iterator[pa.RecordBatch]:
         """The records as Arrow batches of a few MB, in order; decoded in parallel.
 
-        columns: the features wanted, in this order; None is all. split: only its files. A feature
+        columns: the features wanted, in this order; None is all. split: only its files, by its
+        name or as `splits` has them. A feature
         is int64, float32 or binary, or a list of these; null where a record lacks it. Memory is
         bounded, whatever the size of the files. Raises UsageError for a column or split that is
         not there, DamageError, and DatasetError for a record that is no Example or has another
@@ -145,7 +169,7 @@ class RecordDataset:
     def parts(
         self,
         columns: Sequence[str] | None = None,
-        split: str | None = None,
+        split: Choice = None,
         block: int = BLOCK,
         reporter: Reporter = SILENT,
     ) -> Iterator[Part]:
@@ -161,7 +185,7 @@ class RecordDataset:
         self,
         function: Callable[[Part], Result],
         columns: Sequence[str] | None = None,
-        split: str | None = None,
+        split: Choice = None,
         block: int = BLOCK,
     ) -> Iterator[Result]:
         """`function` of each of the `parts`, in order; it is called where they are decoded, in
@@ -229,17 +253,20 @@ class RecordDataset:
     def _decoder_of(self, columns: Sequence[str] | None) -> ChunkDecoder:
         features = choose(list(self.features.values()), columns)
         by_manifest = self.manifest is not None and bool(self.manifest.features)
-        return ChunkDecoder(features, by_manifest, are_all=columns is None)
+        is_strict = self.on_error == "fail"
+        return ChunkDecoder(features, by_manifest, columns is None, is_strict)
 
     def only(self, split: str) -> RecordDataset:
         """The dataset with the files of one split alone. Raises UsageError for none."""
         found = Dataset(self.path, self.files_of(split), self.manifest, None, self.findings)
-        return RecordDataset(found, self.jobs)
+        return RecordDataset(found, self.jobs).handling(self.on_error)
 
-    def files_of(self, split: str | None) -> tuple[Target, ...]:
+    def files_of(self, split: Choice) -> tuple[Target, ...]:
         """The files of a split, all where it is None. Raises UsageError for none."""
         if split is None:
             return self.files
+        if not isinstance(split, str):
+            return tuple(split)
         if found := self.splits.get(split):
             return found
         names = [name for name in self.splits if name is not None]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tfrec_cli import _kernel
@@ -26,7 +27,9 @@ _NO_FEATURES = (
 @dataclass(frozen=True, slots=True)
 class Part:
     """The features of a run of records. target: their file. record: number in it of the first,
-    from 0. offset: bytes of content before that. size: bytes of the records, framed.
+    from 0. offset: bytes of content before that. size: bytes of the records, framed. skipped:
+    records that were left out because they are not as the others, and misfit, what is wrong with
+    the first of them. numbers: of the records, where some between them were left out.
     """
 
     target: Target
@@ -34,23 +37,37 @@ class Part:
     offset: int
     size: int
     batch: pa.RecordBatch
+    skipped: int = 0
+    misfit: str = ""
+    numbers: npt.NDArray[np.int64] | None = None
+
+    def number(self, row: int) -> int:
+        """The number in its file of the record that a row is, from 0."""
+        return self.record + row if self.numbers is None else int(self.numbers[row])
 
 
 class ChunkDecoder:
     """Decodes `features`.
 
     by_manifest: whether a manifest says what they are; then a record that differs is damage.
-    are_all: whether there are no others, so that a record with another one differs.
+    are_all: whether there are no others, so that a record with another one differs. is_strict:
+    whether a record that differs is an error; else it is left out.
     """
 
-    def __init__(self, features: Sequence[FeatureInfo], by_manifest: bool, are_all: bool) -> None:
+    def __init__(
+        self,
+        features: Sequence[FeatureInfo],
+        by_manifest: bool,
+        are_all: bool,
+        is_strict: bool = True,
+    ) -> None:
         self.schema = pa.schema([feature.field for feature in features])
         self._features = [f for f in features if f.wanted is not None]
         self._wanted = [f.wanted for f in self._features if f.wanted is not None]
         self._places = [i for i, f in enumerate(features) if f.wanted is not None]
         self._known = {feature.raw_key for feature in features}
         self._are_all = are_all
-        self._by_manifest = by_manifest
+        self._by_manifest, self._is_strict = by_manifest, is_strict
 
     def __call__(self, chunk: Chunk) -> Part:
         """The features of a chunk's records. Raises DatasetError or DamageError."""
@@ -58,10 +75,31 @@ class ChunkDecoder:
         if faults := list(self._faults(decoded)):
             number, text = min(faults)
             record, offset = chunk.place(number)
-            kind = DamageError if self._by_manifest else DatasetError
-            raise kind(f"{chunk.target.path}, record {record}, byte {offset}{text}")
+            words = f"{chunk.target.path}, record {record}, byte {offset}{text}"
+            if self._is_strict:
+                raise (DamageError if self._by_manifest else DatasetError)(words)
+            return self._fitting(chunk, words)
         batch = self._batch(decoded, len(chunk.ends))
         return Part(chunk.target, chunk.record, chunk.offset, chunk.data.size, batch)
+
+    def _fitting(self, chunk: Chunk, misfit: str) -> Part:
+        """The records that are as they should be; one by one, for few chunks have any others."""
+        starts = np.concatenate(([0], chunk.ends[:-1]))
+        view, kept = memoryview(chunk.data), []
+        for row, (start, end) in enumerate(zip(starts.tolist(), chunk.ends.tolist(), strict=True)):
+            ends = np.array([end - start], np.int64)
+            one = _kernel.decode_examples(view[start:end], ends, self._wanted)
+            if not any(True for _ in self._faults(one)):
+                kept.append(row)
+        rows = np.array(kept, np.int64)
+        lengths = (chunk.ends - starts)[rows]
+        data = b"".join(view[starts[row] : chunk.ends[row]] for row in kept)
+        decoded = _kernel.decode_examples(data, np.cumsum(lengths), self._wanted)
+        return Part(
+            chunk.target, chunk.record, chunk.offset, chunk.data.size,
+            self._batch(decoded, len(kept)), len(chunk.ends) - len(kept), misfit,
+            rows + chunk.record,
+        )  # fmt: skip
 
     def _batch(self, decoded: Decoded, count: int) -> pa.RecordBatch:
         if not len(self.schema):

@@ -68,7 +68,9 @@ class FeatureInfo:
             return ""
         if self.shape is not None:
             return str(list(self.shape))
-        return "[…]" if self.most is None else f"[{self.fewest}…{self.most}]"
+        if self.most is None:
+            return "[…]"
+        return f"[{self.fewest}…{self.most}]" if self.fewest != self.most else f"[{self.most}]"
 
 
 def features_of_manifest(manifest: Manifest) -> list[FeatureInfo]:

@@ -28,6 +28,7 @@ from tfrec_cli.reading.expectations import Expectations, from_manifest, from_sch
 from tfrec_cli.reading.finding import Finding
 from tfrec_cli.records.framing import HEADER, starts_with_record
 from tfrec_cli.schema import Schema, load_schema
+from tfrec_cli.sources.recordfiles import refuse_foreign
 
 _NAMED = re.compile(
     r".*(\.tf_?records?|\.tfrec|\.tfr|\.records?)([-_.].*)?|.*-\d{5,}-of-\d{5,}(\..*)?",
@@ -69,10 +70,14 @@ def roll_forward(path: str) -> None:
         recover(parse_dest(path))
 
 
-def find_datasets(paths: Sequence[str], schema: str | None = None) -> list[Dataset]:
+def find_datasets(
+    paths: Sequence[str], schema: str | None = None, is_sure: bool = False
+) -> list[Dataset]:
     """What `paths` (folders, files, globs) hold. schema: a file that says what records must have.
+    is_sure: whether files are taken for TFRecord, whatever they begin with.
 
-    Raises DatasetError where there is nothing at a path, SchemaError for a wrong schema.
+    Raises DatasetError where there is nothing at a path, or a file that is plainly something else,
+    SchemaError for a wrong schema.
     """
     given = None if schema is None else from_schema(load_schema(schema), shorten(schema))
     loose: dict[str, Target] = {}
@@ -94,6 +99,9 @@ def find_datasets(paths: Sequence[str], schema: str | None = None) -> list[Datas
         name = files[0].path if len(files) == 1 else f"{files[0].path} … {files[-1].path}"
         found.append(Dataset(name, files))
     found = list(_distinct(_together(found)))
+    for file in (file for dataset in found for file in dataset.files):
+        if file.shard is None and not is_sure:
+            refuse_foreign(file.path, DatasetError)
     if not found:
         raise DatasetError(f"{shorten(paths[0], 1000)} is no TFRecord file. Name the dataset.")
     return found if given is None else [replace(d, expected=given) for d in found]

@@ -22,7 +22,7 @@ from tfrec_cli.dataset.manifest import (
 from tfrec_cli.dataset.naming import Dest, check_split, parse_dest
 from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.dataset.staging import Stage, recover, staging
-from tfrec_cli.errors import SourceError, UsageError
+from tfrec_cli.errors import DatasetError, SourceError, UsageError
 from tfrec_cli.options import Compression, default_jobs
 from tfrec_cli.progress import SILENT, Reporter
 from tfrec_cli.reading.targets import Dataset, Target, find_datasets, roll_forward
@@ -32,6 +32,7 @@ from tfrec_cli.repair.content import Content, open_content
 from tfrec_cli.repair.losses import LOST, FileOutcome, Loss, RepairReport, loss_lines
 from tfrec_cli.repair.salvage import Run, salvage
 from tfrec_cli.sources.files import fingerprint
+from tfrec_cli.sources.recordfiles import refuse_foreign
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def repair(options: RepairOptions, reporter: Reporter = SILENT) -> RepairReport:
     """
     for path in options.paths:
         roll_forward(path)
-    datasets = find_datasets(options.paths)
+    datasets = find_datasets(options.paths, is_sure=True)
     dest = _open_dest(options, datasets)
     targets = [target for dataset in datasets for target in dataset.files]
     if not targets:
@@ -125,6 +126,10 @@ class _Repair:
         prints = [fingerprint(target.path) for target in targets]
         self._note_missing()
         splits = self._write(stage, _by_split(targets, self._dest))
+        if not any(split.records for split in splits):
+            # A file of which nothing is left is damage; one of another kind is a mistake.
+            for target in targets:
+                refuse_foreign(target.path, DatasetError)
         manifest = Manifest(
             name=self._dest.name,
             compression=self._dest.compression,

@@ -19,7 +19,7 @@ from __future__ import annotations
 import fnmatch
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tfrec_cli.errors import SourceError, counted, listed
@@ -65,14 +65,18 @@ class FileList:
 
 
 def expand_inputs(
-    inputs: Sequence[str], suffixes: Sequence[str], temp_dir: str | None = None
+    inputs: Sequence[str],
+    suffixes: Sequence[str],
+    temp_dir: str | None = None,
+    fits: Callable[[str], bool] | None = None,
 ) -> FileList:
     """The files that `inputs` mean, by the rules at the top of this module.
 
     inputs: paths, patterns, folders, `-`. suffixes: lower-case endings with the dot, which choose
     among the files of a folder or pattern (of a pattern only where some file has one of them);
     a file named by itself may end in anything. temp_dir: where streams are copied, None for the
-    system's. Raises SourceError for what is missing, unreadable, matches nothing or holds nothing.
+    system's. fits: tells by content which files of another ending a pattern means all the same.
+    Raises SourceError for what is missing, unreadable, matches nothing or holds nothing.
     """
     files: list[str] = []
     notices: list[str] = []
@@ -81,20 +85,20 @@ def expand_inputs(
     # Paths do not tell who reads them, and how long.
     spools.live_until_exit()
     for item in settled:
-        found = _expand(item, tuple(suffixes))
+        found = _expand(item, tuple(suffixes), fits)
         files += found.files
         notices += found.notices
     return _once(files, notices)
 
 
-def _expand(item: str, suffixes: tuple[str, ...]) -> FileList:
+def _expand(item: str, suffixes: tuple[str, ...], fits: Callable[[str], bool] | None) -> FileList:
     if os.path.isdir(item):
         return _folder_files(item, suffixes)
     if os.path.lexists(item):
         fingerprint(item)
         return FileList((item,))
     if glob.has_magic(item):
-        return _pattern_files(item, suffixes)
+        return _pattern_files(item, suffixes, fits)
     raise missing(item)
 
 
@@ -125,9 +129,11 @@ def _folder_files(folder: str, suffixes: tuple[str, ...]) -> FileList:
     return FileList(tuple(wanted), walk_notices(folder, tree, strays))
 
 
-def _pattern_files(pattern: str, suffixes: tuple[str, ...]) -> FileList:
+def _pattern_files(
+    pattern: str, suffixes: tuple[str, ...], fits: Callable[[str], bool] | None
+) -> FileList:
     plain, folders, hidden = _matching(pattern)
-    wanted = [m for m in plain if has_suffix(m, suffixes)] or plain
+    wanted = [m for m in plain if has_suffix(m, suffixes) or (fits and fits(m))] or plain
     below = [path for folder in folders for path in files_below(folder)]
     files = wanted + [path for path in below if has_suffix(path, suffixes)]
     if not files:

@@ -28,6 +28,45 @@ def compression_of(head: bytes) -> str | None:
     return None if name == "bz2" and head[4:10] not in _BZ2_NEXT else name
 
 
+_KINDS = (
+    (PARQUET, "a Parquet file"),
+    (b"ARROW1", "an Arrow file"),
+    (b"ORC", "an ORC file"),
+    (b"Obj\x01", "an Avro file"),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+    (b"\x93NUMPY", "a NumPy file"),
+    (b"SQLite format 3\0", "an SQLite database"),
+    (b"\x89PNG\r\n\x1a\n", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"%PDF-", "a PDF document"),
+    (b"PK\x03\x04", "a ZIP archive"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"BZh", "compressed with bzip2"),
+    (b"\x28\xb5\x2f\xfd", "compressed with Zstandard"),
+    (b"\xfd7zXZ\x00", "compressed with xz"),
+)
+_CONTROL = bytes({*range(32), 127} - set(b"\t\n\r\f\x1b"))
+
+
+def kind_of_file(head: bytes) -> str | None:
+    """What a file is that begins with `head`, as in `a Parquet file`, `text`; None where its first
+    bytes, up to some thousand of them, do not tell.
+    """
+    for magic, kind in _KINDS:
+        if head.startswith(magic):
+            return kind
+    if head[257:262] == b"ustar":
+        return "a tar archive"
+    try:
+        # The last character may be cut.
+        head.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start < len(head) - 3:
+            return None
+    return None if not head or head.translate(None, _CONTROL) != head else "text"
+
+
 def ending_of(head: bytes) -> str:
     """The file ending that the first HEAD bytes call for; empty where they tell nothing."""
     if head.startswith(PARQUET):

@@ -19,13 +19,15 @@ from tfrec_cli.dataset.manifest import (
     read_manifest,
 )
 from tfrec_cli.dataset.splitnames import split_of
-from tfrec_cli.errors import DamageError, SchemaError, listed
+from tfrec_cli.errors import DamageError, SchemaError, SourceError, TfrecError, listed
 from tfrec_cli.records.framing import HEADER, sniff, starts_with_record
 from tfrec_cli.schema.model import Schema
 from tfrec_cli.schema.yaml import load_schema
 from tfrec_cli.sources.files import counted, display, expand_inputs, some
+from tfrec_cli.sources.magic import kind_of_file
 from tfrec_cli.sources.suffixes import TFRECORD_SUFFIXES
 
+_HEAD = 4096
 _NUMBERED = re.compile(r"(.*)-(\d{5,9})-of-(\d{5,9})(.*)", re.DOTALL)
 
 
@@ -71,14 +73,54 @@ class RecordFiles:
 
 def holds_records(head: bytes) -> bool:
     """Whether a file that begins with `head` is TFRecord: plain, GZIP or ZLIB."""
-    if sniff(head[:HEADER]) != "none":
-        # 32 more than the largest window: a GZIP or a ZLIB header, whichever is there.
-        inflate = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
-        try:
-            head = inflate.decompress(head, HEADER)
-        except zlib.error:
-            return False
-    return starts_with_record(head[:HEADER])
+    return starts_with_record(_inflated(head)[:HEADER])
+
+
+def foreign_kind(path: str) -> str | None:
+    """What the file at `path` is, as in `a Parquet file`, where its first bytes say that it is
+    another thing than TFRecord; None for TFRecord, an empty file, and where nobody can tell, as of
+    damage. Raises OSError.
+    """
+    with open(path, "rb") as file:
+        head = file.read(_HEAD)
+    inflated = _inflated(head)
+    if starts_with_record(inflated[:HEADER]) or (kind := kind_of_file(inflated)) is None:
+        return None
+    return kind if inflated is head else f"{kind} inside {sniff(head[:HEADER]).upper()}"
+
+
+def refuse_foreign(path: str, error: type[TfrecError]) -> None:
+    """Raise `error` where the file at `path` is told by its first bytes to be no TFRecord."""
+    try:
+        kind = foreign_kind(path)
+    except OSError:
+        # Reading it will say so.
+        return
+    if kind is not None:
+        raise error(
+            f"{display(path)}: no TFRecord file: it is {kind}. Name TFRecord files; `tfrec "
+            "convert` makes them of tables and pictures."
+        )
+
+
+def _inflated(head: bytes) -> bytes:
+    """The content that a file's first bytes hold: `head` itself where it is not compressed."""
+    if sniff(head[:HEADER]) == "none":
+        return head
+    # 32 more than the largest window: a GZIP or a ZLIB header, whichever is there.
+    inflate = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
+    try:
+        return inflate.decompress(head, _HEAD)
+    except zlib.error:
+        return head
+
+
+def _holds_records(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return holds_records(file.read(_HEAD))
+    except OSError:
+        return False
 
 
 def find_record_files(
@@ -87,8 +129,8 @@ def find_record_files(
     """The files that `inputs` mean: by the rules of `sources.files`, or of a folder with a manifest
     the shards that this names, in its order.
 
-    Raises SourceError for what is missing, DamageError for a shard of a dataset that is not there
-    and for a manifest that is damaged.
+    Raises SourceError for what is missing or plainly no TFRecord, DamageError for a shard of a
+    dataset that is not there and for a manifest that is damaged.
     """
     homes = _Homes(use_manifests)
     files: list[RecordFile] = []
@@ -96,8 +138,11 @@ def find_record_files(
     for item in inputs:
         found = homes.dataset(item)
         if found is None:
-            listed_files = expand_inputs([item], TFRECORD_SUFFIXES, temp_dir)
+            listed_files = expand_inputs([item], TFRECORD_SUFFIXES, temp_dir, _holds_records)
             found = [homes.file(path) for path in listed_files.files]
+            for file in found:
+                if file.shard is None:
+                    refuse_foreign(file.path, SourceError)
             notices += listed_files.notices
             if os.path.isdir(item):
                 homes.refuse_gaps(found)

@@ -194,7 +194,10 @@ def _detect_one(item: str) -> str:
     if os.path.isdir(item):
         return _by_files(item, files_below(item))
     if not os.path.lexists(item) and glob.has_magic(item):
-        return _by_files(item, expand_inputs([item], _all_suffixes()).files)
+        files = expand_inputs([item], _all_suffixes()).files
+        contents = {_by_suffix(path) or _by_content(path) for path in files}
+        kind = next(iter(contents))
+        return kind if len(contents) == 1 and kind is not None else _by_files(item, files)
     fingerprint(item)
     found = _by_suffix(item) or _by_content(item)
     if found is None:

@@ -14,7 +14,8 @@ import numpy.typing as npt
 class Moments:
     """Of some numbers. count: the finite ones, which all else but nan, infinite is about.
 
-    low, high: int for integers. squares: the sum of squared distances from the mean.
+    low, high: int for integers. squares: the sum of squared distances from the mean. whole: the
+    sum of integers, which 64 bits may not hold; None for floats.
     """
 
     count: int = 0
@@ -25,6 +26,7 @@ class Moments:
     high: Any = None
     mean: float = 0.0
     squares: float = 0.0
+    whole: int | None = None
 
     @property
     def deviation(self) -> float | None:
@@ -40,34 +42,60 @@ class Moments:
             return
         total = self.count + more.count
         distance = more.mean - self.mean
-        self.mean += distance * more.count / total
+        self.whole = more.whole if not self.count else _sum(self.whole, more.whole)
+        if self.whole is None:
+            self.mean += distance * more.count / total
+        else:
+            self.mean = self.whole / total
         self.squares += more.squares + distance * distance * self.count * more.count / total
         self.low = more.low if self.low is None else min(self.low, more.low)
         self.high = more.high if self.high is None else max(self.high, more.high)
         self.count = total
 
 
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
 def moments(values: npt.NDArray[Any]) -> Moments:
     """Of int64, int32 or float32 numbers."""
     found = Moments()
-    total = values.sum(dtype=np.float64) if len(values) else 0.0
+    total: Any = 0
+    if values.dtype.kind == "f":
+        values, total = _finite(values, found)
+    if not len(values):
+        return found
+    found.count = len(values)
+    found.zeros = found.count - int(np.count_nonzero(values))
+    found.low, found.high = values.min().item(), values.max().item()
+    if values.dtype.kind == "i":
+        found.whole = total = _whole(values, max(found.high, -found.low))
+    if found.low == found.high:
+        found.mean = float(found.low)
+        return found
+    found.mean = total / found.count
+    distances = values.astype(np.float64)
+    distances -= found.mean
+    # Not np.dot: it may start threads of its own, which takes longer than the sum.
+    found.squares = float(np.square(distances, out=distances).sum())
+    return found
+
+
+def _finite(values: npt.NDArray[Any], found: Moments) -> tuple[npt.NDArray[Any], float]:
+    """The finite numbers and their sum; the others are counted in `found`."""
+    total = values.sum(dtype=np.float64)
     if not math.isfinite(total):
         finite = np.isfinite(values)
         found.nan = int(np.isnan(values).sum())
         found.infinite = len(values) - int(finite.sum()) - found.nan
         values = values[finite]
         total = values.sum(dtype=np.float64)
-    if not len(values):
-        return found
-    found.count = len(values)
-    found.zeros = found.count - int(np.count_nonzero(values))
-    found.low, found.high = values.min().item(), values.max().item()
-    if found.low == found.high:
-        found.mean = float(found.low)
-        return found
-    found.mean = float(total) / found.count
-    distances = values.astype(np.float64)
-    distances -= found.mean
-    # Not np.dot: it may start threads of its own, which takes longer than the sum.
-    found.squares = float(np.square(distances, out=distances).sum())
-    return found
+    return values, float(total)
+
+
+def _whole(values: npt.NDArray[Any], largest: int) -> int:
+    """The exact sum of integers, none of which is farther from zero than `largest`."""
+    if largest * len(values) < 2**63:
+        return int(values.sum(dtype=np.int64))
+    # By halves: each of the two sums fits in 64 bits.
+    return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())

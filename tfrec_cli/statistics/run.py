@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ BLOCK = 8 << 20
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 BINS = 20
 TOP = 10
+_TRAIN = ("train", "training")
 
 _SAMPLED = 1 << 21
 _MOST_SAMPLED = 1 << 14
@@ -43,8 +44,9 @@ class SplitStatistics:
 @dataclass(frozen=True, slots=True)
 class Statistics:
     """What the records of a dataset hold. bytes: of the records, framed and decompressed. drift:
-    between its first split and each other. payloads: what records are that are no Example, or more
-    than one, where all were looked at before.
+    between `train`, or else its first split, and each other. payloads: what records are that are no
+    Example, or more than one, where all were looked at before. skipped: records that are left out
+    because they are not as the others, misfit: what is wrong with the first.
     """
 
     path: str
@@ -52,6 +54,15 @@ class Statistics:
     splits: tuple[SplitStatistics, ...]
     drift: tuple[Drift, ...] = ()
     payloads: tuple[Payload, ...] = ()
+    skipped: int = 0
+    misfit: str = ""
+
+    @property
+    def base(self) -> SplitStatistics | None:
+        """The split that the others are held to; None where there is nothing to compare."""
+        known = [split for split in self.splits if split.name is not None and split.records]
+        trained = [split for split in known if str(split.name).lower() in _TRAIN]
+        return (trained or known)[0] if len(known) > 1 else None
 
     @property
     def records(self) -> int:
@@ -73,13 +84,16 @@ def statistics(
     """Read all records of a dataset, or of one split, and tell what their features hold.
 
     columns: these features only. Memory is bounded; where there are more values than fit, quantiles
-    and histograms are those of a sample. Raises what `RecordDataset.batches` raises.
+    and histograms are those of a sample. Without a manifest that says what the features are,
+    records that are no Example or not as the others are left out and counted. Raises what
+    `RecordDataset.batches` raises.
     """
     survey = None
     if not (dataset.manifest and dataset.manifest.features):
         survey = dataset.survey(reporter)
         if survey.records and not survey.examples:
             return _without_features(dataset, survey)
+        dataset = dataset.handling("skip")
     features = choose(list(dataset.features.values()), columns)
     reporter.stage("stats", None)
     names = list(dataset.splits) if split is None else [split]
@@ -89,10 +103,20 @@ def statistics(
         gathered.add(part)
         reporter.advance(part.records, part.size)
     splits = gathered.splits()
-    known = [(s.name, s.features) for s in splits if s.name is not None and s.records]
-    drift = [d for other in known[1:] for d in find_drift(known[0], other)]
     odd = payloads(survey) if survey is not None and split is None else ()
-    return Statistics(dataset.path, gathered.bytes, splits, tuple(drift), odd)
+    found = Statistics(
+        dataset.path, gathered.bytes, splits, (), odd, gathered.skipped, gathered.misfit
+    )
+    return replace(found, drift=tuple(_drift(found)))
+
+
+def _drift(found: Statistics) -> Iterator[Drift]:
+    if (base := found.base) is None:
+        return
+    for other in found.splits:
+        if other is not base and other.name is not None and other.records:
+            names = str(base.name), str(other.name)
+            yield from find_drift((names[0], base.features), (names[1], other.features))
 
 
 def _without_features(dataset: RecordDataset, survey: DatasetSurvey) -> Statistics:
@@ -113,6 +137,8 @@ class _Summary:
     records: int
     size: int
     features: tuple[BatchSummary, ...]
+    skipped: int
+    misfit: str
 
 
 class _Gathered:
@@ -121,7 +147,8 @@ class _Gathered:
     def __init__(self, features: Sequence[FeatureInfo], splits: Sequence[str | None]) -> None:
         cells = max(1, len(features) * len(splits))
         sample = min(_MOST_SAMPLED, max(_LEAST_SAMPLED, _SAMPLED // cells))
-        self.bytes = 0
+        self.bytes = self.skipped = 0
+        self.misfit = ""
         self._features = features
         self._records = dict.fromkeys(splits, 0)
         self._found = {
@@ -136,11 +163,15 @@ class _Gathered:
             summarise(feature, part.batch.column(place), wanted[place].classes is not None)
             for place, feature in enumerate(self._features)
         )
-        return _Summary(part.target.split, part.batch.num_rows, part.size, summaries)
+        return _Summary(
+            part.target.split, part.batch.num_rows, part.size, summaries, part.skipped, part.misfit
+        )
 
     def add(self, summary: _Summary) -> None:
         """Take in the next batch."""
         self.bytes += summary.size
+        self.skipped += summary.skipped
+        self.misfit = self.misfit or summary.misfit
         self._records[summary.split] += summary.records
         for found, batch in zip(self._found[summary.split], summary.features, strict=True):
             found.add(batch)
@@ -224,6 +255,7 @@ def document(found: Statistics) -> dict[str, Any]:
             counted, so that distinct is known; else counts of top are estimates
     drift   [{feature, split, base, kind, distance, text}]
     payloads  [{records, file, record, kind, keys}]: records that are no tf.train.Example
+    skipped, misfit: records left out because they are not as the others, and the first in words
     """
     return {
         "path": found.path,
@@ -239,6 +271,8 @@ def document(found: Statistics) -> dict[str, Any]:
         ],
         "drift": [asdict(drift) for drift in found.drift],
         "payloads": [asdict(one) for one in found.payloads],
+        "skipped": found.skipped,
+        "misfit": found.misfit or None,
     }
 
 
