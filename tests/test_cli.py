@@ -110,7 +110,7 @@ def test_the_suffix_of_a_file_chooses_the_compression(people: Path) -> None:
         (["convert", "people.csv", "people.csv/out"], 1, "people.csv/out"),
         (["convert", "people.csv", "/proc/out"], 1, "/proc/out"),
         (["loader", "people.csv"], 1, "people.csv"),
-        (["loader", "."], 1, "manifest.json"),
+        (["loader", "."], 1, "no TFRecord file"),
         (["schema", "none.csv"], 1, "none.csv"),
         (["frobnicate"], 2, "frobnicate"),
     ],

@@ -32,6 +32,7 @@ FLOORS = [
     {
         *(
             "settlement",
+            "rowlengths",
             "arrangement",
             "scanning",
             "plan",

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from PIL import Image
-from test_kernel_examples import entry, example, floats, ints, texts
+from test_kernel_examples import entry, example, field, floats, ints, texts
 
 import tfrec_cli
 from tfrec_cli.inspection.values import describe, float32, readable, text_of
@@ -201,3 +201,27 @@ def test_a_reader_that_goes_ends_the_command_quietly(tmp_path):
         assert started.wait() == 141
         assert started.stderr.read() == b""
         started.stderr.close()
+
+
+def test_feature_lists_are_shown_behind_the_context(tmp_path):
+    lists = field(
+        2,
+        entry(b"t", field(1, ints(1, 2)) + field(1, ints())) + entry(b"id", field(1, texts(b"w"))),
+    )
+    (tmp_path / "a.tfrecord").write_bytes(frame(example(entry(b"id", ints(7))) + lists))
+    assert lines(tmp_path / "a.tfrecord") == [
+        {"id": 7, "feature_lists/t": [[1, 2], []], "feature_lists/id": [["w"]]}
+    ]
+    assert "feature_lists/t" in head(tmp_path / "a.tfrecord")
+    shown = head(tmp_path / "a.tfrecord", "--columns", "feature_lists/t")
+    assert shown.split() == ["feature_lists/t", "[[1,", "2],", "[]]"]
+
+
+def test_numbered_features_share_a_line(tmp_path):
+    entries = [entry(b"c%d" % n, ints(n)) for n in range(1000)]
+    (tmp_path / "a.tfrecord").write_bytes(frame(example(*entries, entry(b"y", ints(1)))))
+    shown = head(tmp_path / "a.tfrecord").splitlines()
+    assert len(shown) == 3
+    assert shown[1].startswith("  c0 … c999 (1,000)  [0, 1, 2, ")
+    inspected = tfrec("inspect", tmp_path / "a.tfrecord").stdout.splitlines()
+    assert "c0 … c999 (1,000)  int64     100%  0 to 999" in inspected

@@ -15,6 +15,7 @@ from conftest import EXAMPLES, run_with
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from hypothesis import given
 from hypothesis import strategies as st
+from test_kernel_examples import entry, example, field, ints
 
 import tfrec_cli
 from tfrec_cli.dataset.manifest import FeatureFacts, Manifest
@@ -285,3 +286,18 @@ def test_the_commands(tmp_path: Path) -> None:
     assert tfrec("metadata", "x", cwd=tmp_path).returncode == 2
     assert tfrec("metadata", "y", "--format", "tfds", cwd=tmp_path).returncode == 1
     assert tfrec("convert", "x.csv", "-", "--metadata", "tfmd", cwd=tmp_path).returncode == 2
+
+
+def test_what_is_no_feature_is_told(tmp_path):
+    lists = field(2, entry(b"t", field(1, ints(1))))
+    (tmp_path / "d").mkdir()
+    path = tmp_path / "d" / "x-train.tfrecord-00000-of-00001"
+    path.write_bytes(frame(example(entry(b"id", ints(7))) + lists))
+    notices = write_metadata(str(tmp_path / "d"), ("tfmd",)).notices
+    assert any("feature lists are left out: t" in notice for notice in notices)
+
+
+def test_lists_of_lists_are_told_to_be_flat_in_tensorflow_datasets(tmp_path):
+    tfrec_cli.convert(pa.table({"x": [[[1], [2, 3]]]}), tmp_path / "d")
+    notices = write_metadata(str(tmp_path / "d"), ("tfds",)).notices
+    assert any("lists of lists are read flat" in notice for notice in notices)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from conftest import read_examples, read_manifest, read_records, shard_paths
@@ -24,6 +25,7 @@ from tfrec_cli._kernel import FeatureColumn
 from tfrec_cli.cli import cli
 from tfrec_cli.dataset.manifest import load_manifest
 from tfrec_cli.errors import CellError, DamageError, DatasetError, SourceError, UsageError
+from tfrec_cli.export import ExportOptions, export
 from tfrec_cli.loaders import tensorflow_script
 from tfrec_cli.records.framing import frame
 from tfrec_cli.records.framing import read_records as read_plainly
@@ -462,3 +464,31 @@ def test_a_pattern_means_all_that_holds_records(tmp_path: Path) -> None:
     assert any("a.md" in notice for notice in manifest.notices)
     manifest = tfrec_cli.convert(str(tmp_path / "a.[gz]z"), str(tmp_path / "packed"))
     assert manifest.records == 8
+
+
+def test_lists_of_lists_stay_so_with_the_schema_of_their_table(tmp_path: Path) -> None:
+    rows = [[[1, 2], [], [3]], [], [[4]]]
+    deep = [[[[1.0], []], [[2.0, 3.0]]], [[]], []]
+    table = pa.table({"nest": pa.array(rows), "deep": pa.array(deep), "n": [1, 2, 3]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    tfrec_cli.convert(str(tmp_path / "t.parquet"), str(tmp_path / "a"))
+    schema = str(tmp_path / "a" / "schema.yaml")
+    manifest = tfrec_cli.convert(
+        str(tmp_path / "a"), str(tmp_path / "b"), schema=schema, adapter="tfrecord"
+    )
+    facts = {one.key: one.row_lengths for one in manifest.features}
+    assert facts["nest"] == ("nest/row_lengths",)
+    assert facts["deep"] == ("deep/row_lengths_0", "deep/row_lengths_1")
+    first, second = (next(iter(p.glob("*.tfrecord*"))) for p in (tmp_path / "a", tmp_path / "b"))
+    assert read_examples(first) == read_examples(second)
+    export(ExportOptions((str(tmp_path / "b"),), str(tmp_path / "back.parquet")))
+    assert pq.read_table(tmp_path / "back.parquet")["nest"].to_pylist() == rows
+    assert pq.read_table(tmp_path / "back.parquet")["deep"].to_pylist() == deep
+
+
+def test_that_the_schema_names_another_source_is_said(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"n": [1, 2, 3]}), tmp_path / "t.parquet")
+    tfrec_cli.convert(str(tmp_path / "t.parquet"), str(tmp_path / "a"))
+    schema = str(tmp_path / "a" / "schema.yaml")
+    with pytest.raises(SourceError, match=r"`source:` says .* parquet; .* --source tfrecord"):
+        tfrec_cli.convert(str(tmp_path / "a"), str(tmp_path / "b"), schema=schema)

@@ -21,6 +21,8 @@ __all__ = [
     "Values",
     "decode_entry",
     "decode_example",
+    "decode_feature",
+    "decode_lists",
     "message_fields",
     "sequence_keys",
 ]
@@ -97,6 +99,35 @@ def sequence_keys(data: bytes) -> list[str]:
     if not lists:
         raise NoExampleError("no feature lists")
     return sorted(key.decode("utf-8", "surrogateescape") for key in keys)
+
+
+def decode_lists(data: bytes) -> dict[str, tuple[Values, ...]]:
+    """The feature lists of a `tf.train.SequenceExample` by key, the Features of each in order; none
+    of an Example. The messages are those of `sequence_keys`.
+
+    Raises NoExampleError where `data` is neither.
+    """
+    view, found = memoryview(data), {}
+    fields = _examples_reference.message_fields
+    places = [f[2:] for f in fields(view, 0, len(view)) if f[:2] == (2, 2)]
+    for start, end in places:
+        for _, _, low, high in (f for f in fields(view, start, end) if f[:2] == (1, 2)):
+            key, steps = b"", []
+            for number, wire, first, last in fields(view, low, high):
+                if (number, wire) == (1, 2):
+                    key = bytes(view[first:last])
+                elif (number, wire) == (2, 2):
+                    steps += [f[2:] for f in fields(view, first, last) if f[:2] == (1, 2)]
+            found[key.decode("utf-8", "surrogateescape")] = tuple(
+                decode_feature(view, *step) for step in steps
+            )
+    return found
+
+
+def decode_feature(data: memoryview, start: int, end: int) -> Values:
+    """The values of the Feature at `data[start:end]`. Raises NoExampleError."""
+    feature = _examples_reference.read_feature(data, start, end)
+    return _values(feature.kind, feature.values)
 
 
 def _values(kind: int, values: list[Any]) -> Values:

@@ -16,6 +16,7 @@ from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.options import ConvertOptions
 from tfrec_cli.plan import Plan, SplitPlan
 from tfrec_cli.provenance import output_options
+from tfrec_cli.rowlengths import nested
 from tfrec_cli.schema.binding import BoundFeature
 from tfrec_cli.schema.infer import row_lengths
 from tfrec_cli.settlement import Settled
@@ -45,7 +46,7 @@ def _known(settled: Settled) -> tuple[FeatureFacts, ...]:
     """
     if settled.records is not None and not settled.records.sure:
         return ()
-    return tuple(_facts(feature) for feature in settled.features)
+    return nested([_facts(feature) for feature in settled.features], settled.schema)
 
 
 def _planned(dest: Dest, split: SplitPlan) -> Split:

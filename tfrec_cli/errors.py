@@ -122,6 +122,10 @@ class CellError(SourceError):
         return str(self.reject)
 
 
+# So many keys that are called alike are named together.
+_GROUP = 4
+
+
 def shorten(text: str, limit: int = 80) -> str:
     """`text` on one line, cut to `limit` characters, control characters escaped."""
     return printable(text if len(text) <= limit else text[: limit - 1] + "…")
@@ -146,6 +150,34 @@ def listed(items: Sequence[str], most: int) -> str:
     """`a, b, c and 4 more`: the first of `items`, `most` at most."""
     more = len(items) - most
     return ", ".join(items[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def alike(keys: Iterable[str]) -> list[list[str]]:
+    """Keys in groups, each in the order of its first: four or more that are called alike but for
+    the number at their end are one group, in the order of their numbers.
+    """
+    stems: dict[str, list[str]] = {}
+    for key in keys:
+        stem = key.rstrip("0123456789")
+        stems.setdefault(stem if stem != key else f"{key}\0", []).append(key)
+    found: list[list[str]] = []
+    for stem, members in stems.items():
+        if len(members) < _GROUP:
+            found += [[key] for key in members]
+        else:
+            found.append(sorted(members, key=lambda key: _number(key[len(stem) :])))
+    return found
+
+
+def _number(digits: str) -> tuple[int, str, str]:
+    """A key to sort by that puts numbers of any length in their order."""
+    plain = digits.lstrip("0")
+    return len(plain), plain, digits
+
+
+def group_name(keys: Sequence[str]) -> str:
+    """`pixel0 … pixel783 (784)`."""
+    return f"{keys[0]} … {keys[-1]} ({len(keys):,})"
 
 
 def human_size(size: float) -> str:

@@ -23,6 +23,7 @@ from tfrec_cli.dataset.metadata.tfds import NO_FOLDER
 from tfrec_cli.dataset.naming import identifier, parse_dest
 from tfrec_cli.dataset.staging import amend
 from tfrec_cli.errors import DamageError, DatasetError, UsageError, shorten
+from tfrec_cli.inspection.payload import without_lists
 from tfrec_cli.options import Compression, MetadataFormat
 from tfrec_cli.reading import FeatureInfo, RecordDataset, open_dataset
 from tfrec_cli.reading.survey import FileFacts
@@ -71,12 +72,18 @@ def write_metadata(path: str, formats: Sequence[MetadataFormat]) -> Written:
     if dest.kind == "file" and "tfds" in formats:
         raise UsageError(NO_FOLDER)
     made = describe(manifest, formats)
+    made = replace(made, notices=(*made.notices, *_left_out(dataset)))
     amend(dest, ((name, _bytes(text)) for name, text in made.files.items()))
     return _written(path, manifest_path(owner).parent, made)
 
 
 def _written(path: str, home: Path, made: Metadata) -> Written:
     return Written(path, tuple(os.fspath(home / name) for name in made.files), made.notices)
+
+
+def _left_out(dataset: RecordDataset) -> tuple[str, ...]:
+    text = without_lists(dataset)
+    return (text,) if text else ()
 
 
 def _bytes(text: str) -> bytes:
@@ -92,6 +99,7 @@ def _write_foreign(dataset: RecordDataset, formats: Sequence[MetadataFormat]) ->
         )
     home = Path(folders.pop())
     made = describe(_manifest(dataset, "tfds" in formats), formats)
+    made = replace(made, notices=(*made.notices, *_left_out(dataset)))
     for name, text in made.files.items():
         _refuse_other(home / name, _bytes(text))
     for name, text in made.files.items():

@@ -12,8 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from tfrec_cli.engines.threads import ordered_map
-from tfrec_cli.errors import CellError, SchemaError
+from tfrec_cli.errors import CellError, SchemaError, SourceError, TfrecError
 from tfrec_cli.options import ConvertOptions
+from tfrec_cli.rowlengths import with_row_lengths
 from tfrec_cli.schema.binding import BoundFeature, Missing
 from tfrec_cli.schema.feature import Feature
 from tfrec_cli.schema.infer import feature_of, infer_schema, row_lengths
@@ -23,7 +24,7 @@ from tfrec_cli.schema.settle import auto_labels, bind, complete, label_files
 from tfrec_cli.schema.yaml import dump_schema, load_schema
 from tfrec_cli.sources.base import Fingerprint, Needs, Source, Survey, WholeRecords
 from tfrec_cli.sources.files import fingerprint
-from tfrec_cli.sources.registry import open_source
+from tfrec_cli.sources.registry import detect, open_source
 from tfrec_cli.stages import timed
 from tfrec_cli.tasks import Piece, Work, limited_pieces, read_piece
 
@@ -85,7 +86,10 @@ def settle(options: ConvertOptions, opened: Opened | None = None) -> Settled:
     opened = opened or open_given(options)
     source, given = opened.source, opened.schema
     types = given is None or given.rest == "keep" or _by_columns(options)
-    survey = source.survey(Needs(types, options.temp_dir, options.jobs))
+    try:
+        survey = source.survey(Needs(types, options.temp_dir, options.jobs))
+    except SourceError as error:
+        raise _with_hint(error, options, given) from error
     described = dict(survey.options) | {"name": source.name}
     if survey.records is not None and (options.split is not None or options.split_column):
         unsplit = (replace(partition, split=None) for partition in survey.partitions)
@@ -97,7 +101,9 @@ def settle(options: ConvertOptions, opened: Opened | None = None) -> Settled:
         schema, notes = infer_schema(survey.columns, survey.labels, described, _named(options))
     else:
         values = _auto_values(source, survey, auto_labels(given, survey.columns), options)
+        given, carried = with_row_lengths(given, survey)
         schema, notes = complete(given, survey.columns, values)
+        notes = (*notes, *carried)
         schema = schema.with_source(described)
     features = bind(schema, survey.columns)
     prints = tuple(fingerprint(path) for path in label_files(given)) if given else ()
@@ -116,6 +122,25 @@ def open_given(options: ConvertOptions) -> Opened:
     print = fingerprint(os.fspath(file)) if file is not None and os.path.exists(file) else None
     given = None if options.schema is None else load_schema(options.schema)
     return Opened(_open(options, given), given, print)
+
+
+def _with_hint(error: SourceError, options: ConvertOptions, given: Schema | None) -> SourceError:
+    """`error`, and that it is the schema that says how the source is read, where it is of another
+    kind.
+    """
+    name = given.source.get("name") if given is not None and options.source is None else None
+    if name is None or type(error) is not SourceError:
+        return error
+    try:
+        found = detect(options.sources)
+    except TfrecError:
+        return error
+    if found == name:
+        return error
+    return SourceError(
+        f"{error} The schema's `source:` says that it is {name}; it looks like {found}: say "
+        f"--source {found}."
+    )
 
 
 def _schema_of(records: WholeRecords, described: Mapping[str, Any]) -> Schema:

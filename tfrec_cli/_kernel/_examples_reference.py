@@ -61,6 +61,13 @@ def read_entry(data: memoryview, start: int, end: int) -> Entry:
     return entry
 
 
+def read_feature(data: memoryview, start: int, end: int) -> Entry:
+    """The Feature at `data[start:end]`, as an entry without a key. Raises NoExampleError."""
+    entry = Entry(start, end)
+    _read_feature(data, start, end, entry)
+    return entry
+
+
 def read_key(data: memoryview, start: int, end: int) -> bytes:
     """The key of the map entry at `data[start:end]`. Raises NoExampleError."""
     fields = [f for f in _fields(data, start, end) if f[:2] == (1, _WIRE_BYTES)]

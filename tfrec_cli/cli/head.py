@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfrec_cli.cli.common import columns_option, debug_option, quiet_option, say
-from tfrec_cli.errors import shorten
+from tfrec_cli.errors import alike, group_name, shorten
 
 if TYPE_CHECKING:
     from tfrec_cli.inspection.head import HeadRecord
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # Characters of a value in a table, and of one that has a line of its own.
 CELL = 32
 LINE = 76
+# Features of a record beyond which numbered ones share a line.
+MANY = 50
 MISSING = "(none)"
 
 
@@ -102,10 +104,22 @@ def _lines(rows: Sequence[tuple[HeadRecord, dict[str, Any]]], width: int) -> Ite
 
 def _block(record: HeadRecord, values: dict[str, Any]) -> Iterator[str]:
     yield f"{record.file}, record {record.number}"
+    values = _grouped(values) if len(values) > MANY else values
     names = [shorten(key, 60) for key in values]
     width = max(map(len, names), default=0)
     for name, key in zip(names, values, strict=True):
         yield f"  {name:<{width}}  {_cell(values, key, LINE)}"
+
+
+def _grouped(values: dict[str, Any]) -> dict[str, Any]:
+    """Numbered features as one, `first … last (count)`, with all their values."""
+    found: dict[str, Any] = {}
+    for keys in alike(values):
+        if len(keys) == 1:
+            found[keys[0]] = values[keys[0]]
+        else:
+            found[group_name(keys)] = [values[key] for key in keys]
+    return found
 
 
 def _pad(text: str, width: int, right: bool) -> str:

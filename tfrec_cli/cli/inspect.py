@@ -21,7 +21,7 @@ from tfrec_cli.cli.common import (
 from tfrec_cli.cli.footprints import WIDTH, footprint_lines, saving_lines
 from tfrec_cli.cli.payloads import payload_lines
 from tfrec_cli.cli.progress import TerminalReporter
-from tfrec_cli.errors import counted, shorten
+from tfrec_cli.errors import alike, counted, group_name, shorten
 from tfrec_cli.options import default_jobs
 
 if TYPE_CHECKING:
@@ -122,15 +122,44 @@ def _split_lines(split: SplitFacts) -> Iterator[str]:
 
 
 def _feature_lines(found: Inspection) -> Iterator[str]:
-    shown = sorted(found.features, key=_natural)[:SHOWN_FEATURES]
+    ordered = sorted(found.features, key=_natural)
+    groups = [[one] for one in ordered]
+    if len(ordered) > SHOWN_FEATURES:
+        groups = list(_groups(ordered))
+    shown = groups[:SHOWN_FEATURES]
     rows = [("feature", "type", "present", "values")]
-    rows += [_feature_row(report, found.examples) for report in shown]
+    rows += [_group_row(group, found.examples) for group in shown]
     widths = [max(len(row[at]) for row in rows) for at in range(3)]
     for key, kind, present, values in rows:
         line = f"{key:<{widths[0]}}  {kind:<{widths[1]}}  {present:>{widths[2]}}  {values}"
         yield line.rstrip()
-    if more := len(found.features) - len(shown):
+    if more := sum(map(len, groups[SHOWN_FEATURES:])):
         yield f"… and {counted(more, 'more feature')}; --json lists all"
+
+
+def _groups(ordered: Sequence[FeatureReport]) -> Iterator[list[FeatureReport]]:
+    """Numbered features of one type together, where they come to what is listed."""
+    kinds: dict[str, list[FeatureReport]] = {}
+    for one in ordered:
+        kinds.setdefault(f"{one.info.kind} {one.info.layout()}", []).append(one)
+    known = {one.info.key: one for one in ordered}
+    groups = [keys for same in kinds.values() for keys in alike(one.info.key for one in same)]
+    for keys in sorted(groups, key=lambda keys: _natural(known[keys[0]])):
+        yield [known[key] for key in keys]
+
+
+def _group_row(group: Sequence[FeatureReport], examples: int) -> tuple[str, str, str, str]:
+    first = group[0]
+    key, kind, present, values = _feature_row(first, examples)
+    if len(group) == 1:
+        return key, kind, present, values
+    fewest, most = (pick(one.present for one in group) for pick in (min, max))
+    if fewest != most:
+        present = f"{_share(fewest, examples)} to {_share(most, examples)}"
+    lows = [one.low for one in group if one.low is not None]
+    highs = [one.high for one in group if one.high is not None]
+    values = f"{min(lows)} to {max(highs)}" if lows and highs else ""
+    return shorten(group_name([one.info.key for one in group]), 50), kind, present, values
 
 
 def _natural(report: FeatureReport) -> list[tuple[int, str]]:

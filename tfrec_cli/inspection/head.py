@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfrec_cli import _kernel
-from tfrec_cli.decoding import NoExampleError, Values, decode_example
+from tfrec_cli.decoding import NoExampleError, Values, decode_example, decode_lists
 from tfrec_cli.errors import UsageError, did_you_mean
 from tfrec_cli.inspection.values import plain
 from tfrec_cli.reading.chunks import Chunk, read_chunks
@@ -18,16 +18,20 @@ _HEAD, _FOOT = 12, 4
 PAYLOAD = "record"
 """The name under which a record that is no Example is shown."""
 
+LISTS = "feature_lists/"
+"""What stands before the keys of feature lists, which may be those of the context too."""
+
 
 @dataclass(frozen=True, slots=True)
 class HeadRecord:
     """One record. file, number: where it is, from 0. features: by key, in the order they stand;
-    for a record that is no Example its bytes as PAYLOAD.
+    for a record that is no Example its bytes as PAYLOAD. Behind them the feature lists of a
+    SequenceExample, LISTS before their keys, with the values of each step.
     """
 
     file: str
     number: int
-    features: dict[str, Values]
+    features: dict[str, Values | tuple[Values, ...]]
 
 
 def first_records(
@@ -80,6 +84,9 @@ def json_of(record: HeadRecord, lists: set[str], as_base64: bool = False) -> dic
     """
     found: dict[str, Any] = {}
     for key, values in record.features.items():
+        if isinstance(values, tuple):
+            found[key] = [plain(step, as_base64) for step in values]
+            continue
         items = plain(values, as_base64)
         one = items[0] if len(items) == 1 and key not in lists else items
         found[key] = None if values.kind == "no kind" else one
@@ -107,8 +114,9 @@ def _payloads(chunk: Chunk) -> Iterator[tuple[int, bytes]]:
         start = end
 
 
-def _features(data: bytes) -> dict[str, Values]:
+def _features(data: bytes) -> dict[str, Values | tuple[Values, ...]]:
     try:
-        return decode_example(data)
+        lists = {f"{LISTS}{key}": steps for key, steps in decode_lists(data).items()}
+        return {**decode_example(data), **lists}
     except NoExampleError:
         return {PAYLOAD: Values("bytes", (data,))}

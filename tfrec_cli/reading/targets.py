@@ -74,7 +74,8 @@ def find_datasets(
     paths: Sequence[str], schema: str | None = None, is_sure: bool = False
 ) -> list[Dataset]:
     """What `paths` (folders, files, globs) hold. schema: a file that says what records must have.
-    is_sure: whether files are taken for TFRecord, whatever they begin with.
+    is_sure: whether files that are named are taken for TFRecord, whatever they begin with, as those
+    in folders are that have its name.
 
     Raises DatasetError where there is nothing at a path, or a file that is plainly something else,
     SchemaError for a wrong schema.
@@ -99,9 +100,8 @@ def find_datasets(
         name = files[0].path if len(files) == 1 else f"{files[0].path} … {files[-1].path}"
         found.append(Dataset(name, files))
     found = list(_distinct(_together(found)))
-    for file in (file for dataset in found for file in dataset.files):
-        if file.shard is None and not is_sure:
-            refuse_foreign(file.path, DatasetError)
+    for file in loose.values() if not is_sure else ():
+        refuse_foreign(file.path, DatasetError)
     if not found:
         raise DatasetError(f"{shorten(paths[0], 1000)} is no TFRecord file. Name the dataset.")
     return found if given is None else [replace(d, expected=given) for d in found]

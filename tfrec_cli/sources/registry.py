@@ -120,6 +120,13 @@ def open_source(
     return opened
 
 
+def detect(inputs: Sequence[Any]) -> str:
+    """The name of the source that reads `inputs` (paths, patterns, folders) when nobody says
+    another. Raises UsageError and SourceError where nothing tells.
+    """
+    return _detect([os.fspath(item) for item in inputs])
+
+
 def list_sources() -> list[SourceInfo]:
     """All installed sources by name; one that cannot be imported says so in its summary."""
     return [_info(point) for _, point in sorted(_points().items())]

@@ -143,4 +143,10 @@ def _notices(manifest: Manifest) -> list[str]:
         )
     if lacking:
         notices.append(f"tfds: a missing value is read as {_FILLED} (in {listed(lacking, 5)})")
+    nested = [f.key for f in manifest.features if f.row_lengths]
+    if nested:
+        notices.append(
+            f"tfds: lists of lists are read flat, the lengths of their rows beside them: "
+            f"{listed(nested, 5)}. TensorFlow Datasets nests only what has its own names"
+        )
     return notices
