@@ -6,6 +6,7 @@ import pickle
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,13 @@ from conftest import EXAMPLES
 import tfrec_cli
 from tfrec_cli import conversion
 from tfrec_cli.cluster import layout
+from tfrec_cli.cluster.layout import Layout
+from tfrec_cli.cluster.ledger import Ledger, Left, settled_layout
+from tfrec_cli.cluster.shared import share
 from tfrec_cli.engines.threads import Threads
-from tfrec_cli.errors import CellError, EngineError, TfrecError, UsageError
+from tfrec_cli.errors import CellError, DatasetError, EngineError, TfrecError, UsageError
+from tfrec_cli.receipts import Receipts
+from tfrec_cli.shuffle.spills import index_path
 
 
 class Elsewhere(Threads):
@@ -229,3 +235,75 @@ def test_a_missing_dask_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         tfrec_cli.convert(files(tmp_path), tmp_path / "d", engine="dask")
     assert not (tmp_path / "d").exists()
     assert issubclass(UsageError, TfrecError)
+
+
+def test_only_what_a_run_has_shared_is_loaded(tmp_path: Path) -> None:
+    shared = share(tmp_path, {"a": 1})
+    assert pickle.loads(pickle.dumps(shared)).load() == {"a": 1}
+    other = share(tmp_path, {"a": 2})
+    planted = f"c__builtin__\nopen\n(V{tmp_path}/planted\nVw\ntR."
+    for bad in (planted.encode(), Path(other.path).read_bytes()[:-1], b""):
+        Path(other.path).write_bytes(bad)
+        with pytest.raises(DatasetError, match="not what this run wrote there"):
+            other.load()
+    assert not (tmp_path / "planted").exists()
+    # So it would have run.
+    pickle.loads(planted.encode()).close()
+    assert (tmp_path / "planted").exists()
+
+
+LAYOUT = Layout(lot=1, run=2, segment=3, most=4)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    """One that knows of a run."""
+    path = tmp_path / "run-1"
+    path.write_bytes(b"some records")
+    Path(index_path(str(path))).write_bytes(b"an index")
+    made = Ledger(str(tmp_path / "receipts"), LAYOUT)
+    made.leave("map-1", [str(path)])
+    made.leave_pass(0, ["map-1"], ())
+    return made
+
+
+@pytest.mark.parametrize("name", ["run-1", "run-1.index"])
+def test_a_run_is_held_to_its_bytes(tmp_path: Path, ledger: Ledger, name: str) -> None:
+    assert ledger.runs("map-1") == Left((str(tmp_path / "run-1"),), ())
+    right = (tmp_path / name).read_bytes()
+    for wrong in (right[:-1], right + b"x", bytes([right[0] ^ 1]) + right[1:]):
+        (tmp_path / name).write_bytes(wrong)
+        assert ledger.runs("map-1") is None
+    (tmp_path / name).write_bytes(right)
+    assert ledger.runs("map-1") is not None
+    (tmp_path / name).unlink()
+    assert ledger.runs("map-1") is None
+
+
+@pytest.mark.parametrize(
+    "receipt",
+    [{}, {"runs": 1, "files": []}, {"runs": [["run-1"]], "files": []}, {"runs": []},
+     {"runs": [[1, "x", None]], "files": []}, {"runs": [], "files": [[1, 2, 3, 4, 5, 6]]}],
+    ids=str,
+)  # fmt: skip
+def test_a_receipt_that_says_something_else_is_none(
+    tmp_path: Path, ledger: Ledger, receipt: dict[str, Any]
+) -> None:
+    receipts = Receipts(tmp_path / "receipts")
+    for kept in (receipt, {"cut": [2, 3, 4], **receipt}):
+        receipts.leave("map-1", kept)
+        assert ledger.runs("map-1") is None
+        receipts.leave("pass-0", kept)
+        assert ledger.passed(0) is None
+        receipts.leave("layout", kept)
+        assert settled_layout(str(tmp_path / "receipts"), LAYOUT) == LAYOUT
+
+
+def test_runs_that_were_cut_in_another_way_are_not_taken(tmp_path: Path, ledger: Ledger) -> None:
+    folder = str(tmp_path / "receipts")
+    assert ledger.passed(0) == (("map-1",), ())
+    other = Ledger(folder, replace(LAYOUT, segment=5))
+    assert (other.runs("map-1"), other.passed(0), other.knows("map-1")) == (None, None, False)
+    # The layout is that of the run that began, but for its lots.
+    assert settled_layout(folder, LAYOUT) == LAYOUT
+    assert settled_layout(folder, Layout(9, 9, 9, 9)) == replace(LAYOUT, lot=9)

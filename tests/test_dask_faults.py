@@ -247,6 +247,27 @@ def test_a_run_goes_on_when_its_driver_was_killed(
     goes_on(source, tmp_path, stage, right, two)
 
 
+@pytest.mark.slow
+def test_runs_that_were_damaged_meanwhile_are_made_again(
+    tmp_path: Path, source: str, two: Cluster, right: dict[str, Any]
+) -> None:
+    run = amid("map", source, tmp_path / "d", two.address)
+    kill(run)  # type: ignore[arg-type]
+    damaged, kept, *_ = finished(tmp_path, "map")
+    before = damaged.stat(), kept.stat()
+    with open(damaged, "r+b") as file:
+        file.seek(-100, os.SEEK_END)
+        byte = file.read(1)
+        file.seek(-100, os.SEEK_END)
+        file.write(bytes([byte[0] ^ 1]))
+    run = start(source, tmp_path / "d", two.address, *STAGES["map"], "--resume")
+    wait_for(staged(tmp_path / "d", "work/receipts/pass-0.json"))
+    assert damaged.stat().st_ino != before[0].st_ino
+    assert kept.stat().st_ino == before[1].st_ino
+    assert ended(run)[0] == 0
+    assert content(tmp_path / "d") == right["map"]
+
+
 def goes_on(
     source: str, folder: Path, stage: str, right: dict[str, Any], where: Cluster | None = None
 ) -> None:

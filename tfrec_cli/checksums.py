@@ -10,9 +10,11 @@ from tfrec_cli._kernel import crc32c
 _CHUNK = 1 << 20
 
 
-def file_crc32c(path: str | os.PathLike[str]) -> int:
-    """CRC-32C (RFC 3720, unmasked) of the bytes of the file at `path`. Raises OSError."""
-    crc, buffer = 0, bytearray(_CHUNK)
+def file_crc32c(path: str | os.PathLike[str], crc: int = 0) -> int:
+    """CRC-32C (RFC 3720, unmasked) of the bytes of the file at `path`, after those whose checksum
+    is `crc`. Raises OSError.
+    """
+    buffer = bytearray(_CHUNK)
     view = memoryview(buffer)
     with open(path, "rb", buffering=0) as file:
         while size := file.readinto(buffer):

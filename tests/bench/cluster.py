@@ -14,6 +14,7 @@ import argparse
 import itertools
 import os
 import pickle
+import signal
 import statistics
 import subprocess
 import sys
@@ -41,6 +42,8 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="part of the rows of the table")
     parser.add_argument("--data", type=Path, default=Path("/dev/shm/tfrec-bench"))
     asked = parser.parse_args()
+    # The way out by an exception, which ends the processes that were started.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     if asked.part == "driver":
         driver()
     else:
@@ -148,6 +151,8 @@ def driver() -> None:
     status = Path("/proc/self/status").read_text().splitlines()
     memory = next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
     for name, sizes in engine.sent.items():
+        if not sizes:
+            continue
         print(f"{name}: {len(sizes):,} tasks of {max(sizes):,} bytes at most")
     print(
         f"{seconds:.1f} s (limit 60), {memory:.0f} MiB (limit 1024), load {os.getloadavg()[0]:.1f}"

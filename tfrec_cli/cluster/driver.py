@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tfrec_cli.arrangement import Order
 from tfrec_cli.cluster.layout import cut_lots, lay_out
-from tfrec_cli.cluster.ledger import Ledger
+from tfrec_cli.cluster.ledger import settled_layout
 from tfrec_cli.cluster.ordered import OrderWork, order_tasks, write_ordered
 from tfrec_cli.cluster.probes import require_folder
 from tfrec_cli.cluster.rows import RowsWork, rows_tasks, write_rows
@@ -133,13 +133,13 @@ class _Driver:
         order = self._run.work.order or Order("source", step=2**64 // max(1, plan.rows))
         # Runs elsewhere than in the stage are gone when this ends.
         kept = self._receipts if self._run.options.temp_dir is None else None
-        layout = Ledger(kept).layout(self._layout)
+        layout = settled_layout(kept, self._layout)
         segments = plan_segments(plan, layout.segment, plan.sample)
         record = ordered_bytes(plan) / plan.records
         work = replace(self._run.work, order=order)
         mapping = MapWork(work, segments, folder, layout.run, record)
         key = pa.uint64() if segments.sample is None else pa.large_binary()
-        given = OrderWork(mapping, self._target, key, kept)
+        given = OrderWork(mapping, self._target, key, layout, kept)
         shared, sorting = share(self._work, given), Sorting(given, layout, self.each)
         reporter.stage("split" if order.kind == "source" else order.kind, plan.records)
         sorting.run(shared, plan, lambda records: reporter.advance(records, 0))

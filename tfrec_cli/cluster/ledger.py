@@ -3,18 +3,25 @@
 Receipts (see `tfrec_cli.receipts`) of what lies in the folder of runs:
 
     layout       how the run was cut into tasks, which must stay the same: {run, segment, most}
-    map-ROW      the runs of the map task that begins at this row: {runs: [[path, bytes], …], files}
+    map-ROW      the runs of the map task that begins at this row:
+                 {cut: [run, segment, most], runs: [[path, bytes, CRC32C], …], files}
     merged-…     the run of a merge task, the same way
-    pass-N       all runs in order, after N passes of merging, whose inputs may then be gone
+    pass-N       {cut, tasks, files}: the tasks that have left all runs, in order, after N passes of
+                 merging, whose inputs may then be gone, and the files that cells of any named
+
+Bytes and CRC32C are those of a run and then its index. A receipt that says anything else, or is of
+a run that was cut in another way, is none.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from tfrec_cli.checksums import file_crc32c
 from tfrec_cli.cluster.layout import Layout
 from tfrec_cli.dataset.failures import writing
 from tfrec_cli.receipts import Receipts
@@ -34,66 +41,91 @@ class Left:
 class Ledger:
     """The receipts of an order. folder: where they are; None keeps none.
 
-    sync: have runs on the disk before their receipt.
+    layout: how the run is cut. sync: have runs on the disk before their receipt.
     """
 
-    def __init__(self, folder: str | None, sync: bool = True) -> None:
+    def __init__(self, folder: str | None, layout: Layout, sync: bool = True) -> None:
         self._receipts = Receipts(None if folder is None else Path(folder))
+        self._cut = [layout.run, layout.segment, layout.most]
         self._sync = sync
-
-    def layout(self, wanted: Layout) -> Layout:
-        """The layout of the run that is resumed, with `wanted` lots; else `wanted` itself."""
-        known = self._receipts.done("layout")
-        if known is None:
-            self._receipts.leave("layout", asdict(wanted))
-            return wanted
-        return Layout(wanted.lot, known["run"], known["segment"], known["most"])
 
     def knows(self, task: str) -> bool:
         """Whether a task has a receipt, whatever became of its runs."""
-        return self._receipts.done(task) is not None
+        return bool(self._receipt(task))
 
     def runs(self, task: str) -> Left | None:
-        """What a task left; None where it did not, or where something is not as it was left."""
-        receipt = self._receipts.done(task)
-        if receipt is None or _sizes(path for path, _ in receipt["runs"]) != receipt["runs"]:
-            return None
-        files = fingerprints(receipt["files"])
-        paths = tuple(path for path, _ in receipt["runs"])
-        return Left(paths, files) if are_unchanged(files) else None
-
-    def leave(
-        self,
-        task: str,
-        runs: Sequence[str],
-        files: Iterable[Fingerprint] = (),
-        settled: bool = False,
-    ) -> None:
-        """Note the runs that a task has made. settled: they are on the disk already.
-
-        Raises DatasetError where that fails.
+        """What a task left; None where it did not, or where something is not as it was left, to
+        the byte.
         """
-        if self._receipts.folder is None:
-            return
-        for path in runs if self._sync and not settled else ():
-            _settle(path)
-        self._receipts.leave(task, {"runs": _sizes(runs), "files": file_entries(files)})
-
-
-def _sizes(paths: Iterable[str]) -> list[list[object]]:
-    """Each path with the bytes of the run and its index, -1 where one of them is missing."""
-    found: list[list[object]] = []
-    for path in paths:
+        receipt = self._receipt(task)
         try:
-            size = os.stat(path).st_size + os.stat(index_path(path)).st_size
-        except OSError:
-            size = -1
-        found.append([path, size])
-    return found
+            runs = [(path, size, crc) for path, size, crc in receipt["runs"]]
+            files = fingerprints(receipt["files"])
+        except (KeyError, TypeError, ValueError):
+            return None
+        whole = all(_is_run(path, size, crc) for path, size, crc in runs) and are_unchanged(files)
+        return Left(tuple(path for path, _, _ in runs), files) if whole else None
+
+    def leave(self, task: str, runs: Sequence[str], files: Iterable[Fingerprint] = ()) -> None:
+        """Note the runs that a task has made. Raises DatasetError where that fails."""
+        if self._receipts.folder is not None:
+            entries = [[path, *_mark(path, self._sync)] for path in runs]
+            receipt = {"cut": self._cut, "runs": entries, "files": file_entries(files)}
+            self._receipts.leave(task, receipt)
+
+    def passed(self, number: int) -> tuple[tuple[str, ...], tuple[Fingerprint, ...]] | None:
+        """The tasks that have left all runs after a pass, and the files that cells named; None
+        where the pass is not known to be done.
+        """
+        receipt = self._receipt(f"pass-{number}")
+        try:
+            return tuple(map(str, receipt["tasks"])), fingerprints(receipt["files"])
+        except (KeyError, TypeError):
+            return None
+
+    def leave_pass(self, number: int, tasks: Sequence[str], files: Iterable[Fingerprint]) -> None:
+        """Note that a pass is done (see `passed`). Raises DatasetError where that fails."""
+        receipt = {"cut": self._cut, "tasks": list(tasks), "files": file_entries(files)}
+        self._receipts.leave(f"pass-{number}", receipt)
+
+    def _receipt(self, task: str) -> dict[str, Any]:
+        """The receipt of a task of a run that was cut in this way; empty where there is none."""
+        receipt = self._receipts.done(task) or {}
+        return receipt if receipt.get("cut") == self._cut else {}
 
 
-def _settle(path: str) -> None:
-    """Have a run and its index on the disk."""
+def settled_layout(folder: str | None, wanted: Layout) -> Layout:
+    """The layout of the run that is resumed, with `wanted` lots; else `wanted` itself, which is
+    noted. folder: of receipts. Raises DatasetError where that fails.
+    """
+    receipts = Receipts(None if folder is None else Path(folder))
+    known = receipts.done("layout") or {}
+    numbers = [known.get(name) for name in ("run", "segment", "most")]
+    if all(isinstance(number, int) and number > 0 for number in numbers):
+        return replace(wanted, run=known["run"], segment=known["segment"], most=known["most"])
+    receipts.leave("layout", asdict(wanted))
+    return wanted
+
+
+def _mark(path: str, sync: bool) -> tuple[int, int]:
+    """The bytes and CRC32C of a run and its index, on the disk where `sync`."""
+    size = crc = 0
     for name in (path, index_path(path)):
-        with writing(name), open(name, "rb") as file:
-            os.fsync(file.fileno())
+        with writing(name):
+            if sync:
+                with open(name, "rb") as file:
+                    os.fsync(file.fileno())
+            size += os.stat(name).st_size
+            crc = file_crc32c(name, crc)
+    return size, crc
+
+
+def _is_run(path: str, size: int, crc: int) -> bool:
+    """Whether a run and its index are as they were left."""
+    names = (path, index_path(path))
+    try:
+        if sum(os.stat(name).st_size for name in names) != size:
+            return False
+        return file_crc32c(names[1], file_crc32c(names[0])) == crc
+    except OSError:
+        return False

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tfrec_cli.cluster.ledger import Ledger
+from tfrec_cli.cluster.layout import Layout
+from tfrec_cli.cluster.ledger import Ledger, Left
 from tfrec_cli.cluster.shared import Shared
 from tfrec_cli.cluster.target import Lot, Target, Written, lot_writer
 from tfrec_cli.engines.calls import check_wanted
@@ -25,19 +26,20 @@ from tfrec_cli.tasks import Piece
 
 @dataclass(frozen=True, slots=True)
 class OrderWork:
-    """What the tasks share. key: the type of the keys. receipts: the folder for those of tasks that
-    leave runs, None where none are kept.
+    """What the tasks share. key: the type of the keys. layout: how the run is cut. receipts: the
+    folder for those of tasks that leave runs, None where none are kept.
     """
 
     mapping: MapWork
     target: Target
     key: pa.DataType
+    layout: Layout
     receipts: str | None = None
 
     @property
     def ledger(self) -> Ledger:
         """Where tasks note the runs that they have made."""
-        return Ledger(self.receipts, self.target.sync)
+        return Ledger(self.receipts, self.layout, self.target.sync)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,12 @@ def _parts(shared: MapWork, pieces: Iterable[Piece]) -> Iterator[Part]:
         for part in cut_piece(shared, piece):
             check_wanted()
             yield part
+
+
+def left_whole(shared: Shared, task: str) -> tuple[str, Left | None]:
+    """A task's name, and what it left in an earlier run, where that is still what it was."""
+    given: OrderWork = shared.load()
+    return task, given.ledger.runs(task)
 
 
 @timed("order", lambda _: 0)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import count, pairwise
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count, pairwise, takewhile
 from typing import Any, Protocol
 
 import numpy as np
 
 from tfrec_cli.cluster.layout import Layout, cut_maps
-from tfrec_cli.cluster.ordered import Mapped, MapTask, MergeTask, OrderWork, map_rows, merge_runs
+from tfrec_cli.cluster.ledger import Left
+from tfrec_cli.cluster.ordered import (
+    Mapped,
+    MapTask,
+    MergeTask,
+    OrderWork,
+    left_whole,
+    map_rows,
+    merge_runs,
+)
 from tfrec_cli.cluster.shared import Shared
 from tfrec_cli.plan import Plan
+from tfrec_cli.shardlog import are_unchanged
 from tfrec_cli.shuffle.spills import Counts, counted, remove
 from tfrec_cli.sources.base import Fingerprint
 
@@ -42,11 +52,12 @@ class Sorting:
         self.paths: list[str] = []
         self.counts: Counts = np.zeros(given.mapping.segments.total, np.int64)
         self.files: dict[str, Fingerprint] = {}
+        self._left: dict[str, Left | None] = {}
         self._passes = -1
 
     def run(self, shared: Shared, plan: Plan, done: Callable[[int], None]) -> None:
         """Have all rows sorted into runs that are few enough. shared: what the tasks share."""
-        self._go_on()
+        self._go_on(shared)
         if self._passes < 0:
             self._map(shared, plan, done)
         else:
@@ -54,16 +65,23 @@ class Sorting:
         while len(self.paths) > self._layout.most:
             self._merge(shared)
 
-    def _go_on(self) -> None:
+    def _go_on(self, shared: Shared) -> None:
         """Take the runs of the last pass that an earlier run of the driver has left whole."""
-        for number in count():
-            task = f"pass-{number}"
-            if not self._ledger.knows(task):
+        passes = list(takewhile(lambda found: found is not None, map(self._ledger.passed, count())))
+        for number, found in reversed(list(enumerate(passes))):
+            tasks, files = found or ((), ())
+            left = self._whole(shared, tasks)
+            if len(left) == len(tasks) and are_unchanged(files):
+                self._passes, self.paths = number, [path for one in left for path in one.paths]
+                self._name(files)
+                self.counts = counted(self.paths, len(self.counts))
                 break
-            if (found := self._ledger.runs(task)) is not None:
-                self._passes, self.paths = number, list(found.paths)
-                self._name(found.files)
-        self.counts = counted(self.paths, len(self.counts))
+
+    def _whole(self, shared: Shared, tasks: Sequence[str]) -> list[Left]:
+        """What those of some tasks left whose runs are whole. Workers look, as runs are large."""
+        new = [task for task in tasks if task not in self._left]
+        self._each(left_whole, shared, new, lambda found: self._left.update([found]))
+        return [left for task in tasks if (left := self._left[task]) is not None]
 
     def _map(self, shared: Shared, plan: Plan, done: Callable[[int], None]) -> None:
         tasks = list(map(MapTask, cut_maps(plan.pieces, plan, self._layout)))
@@ -75,12 +93,12 @@ class Sorting:
             self._name(mapped.fingerprints)
             done(int(mapped.counts.sum()))
 
-        for task in tasks:
-            if (found := self._ledger.runs(task.name)) is not None:
-                counts = counted(found.paths, len(self.counts))
-                take(Mapped(task.name, found.paths, counts, found.files))
+        self._whole(shared, [task.name for task in tasks if self._ledger.knows(task.name)])
+        for name in [task.name for task in tasks]:
+            if (left := self._left.get(name)) is not None:
+                take(Mapped(name, left.paths, counted(left.paths, len(self.counts)), left.files))
         self._each(map_rows, shared, (task for task in tasks if task.name not in paths), take)
-        self._pass([path for task in tasks for path in paths[task.name]])
+        self._pass([path for task in tasks for path in paths[task.name]], tasks)
 
     def _merge(self, shared: Shared) -> None:
         groups = -(-len(self.paths) // self._layout.most)
@@ -89,7 +107,8 @@ class Sorting:
             MergeTask(f"merged-{self._passes + 1}-{begin:06d}", tuple(self.paths[begin:end]))
             for begin, end in pairwise(bounds)
         ]
-        done = {task.name: self._ledger.runs(task.name) for task in tasks}
+        self._whole(shared, [task.name for task in tasks if self._ledger.knows(task.name)])
+        done = {task.name: self._left.get(task.name) for task in tasks}
         paths = {name: found.paths[0] for name, found in done.items() if found is not None}
 
         def take(merged: tuple[str, str]) -> None:
@@ -97,14 +116,15 @@ class Sorting:
 
         self._each(merge_runs, shared, (task for task in tasks if task.name not in paths), take)
         old = self.paths
-        self._pass([paths[task.name] for task in tasks])
+        self._pass([paths[task.name] for task in tasks], tasks)
         for path in old:
             remove(path)
 
-    def _pass(self, paths: list[str]) -> None:
-        """All runs are new ones, or merged."""
+    def _pass(self, paths: list[str], tasks: Sequence[MapTask] | Sequence[MergeTask]) -> None:
+        """All runs are new ones, or merged. tasks: that made them."""
         self._passes, self.paths = self._passes + 1, paths
-        self._ledger.leave(f"pass-{self._passes}", paths, self.files.values(), settled=True)
+        names = [task.name for task in tasks]
+        self._ledger.leave_pass(self._passes, names, self.files.values())
 
     def _name(self, files: Iterable[Fingerprint]) -> None:
         self.files.update((file.path, file) for file in files)
