@@ -6,10 +6,13 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -133,10 +136,70 @@ def test_a_scheduler_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.Mo
         open_engine("dask", "tcp://127.0.0.1:1", 1),
     ):
         pass
-    for address in ("nonsense", "http://x:1", "tcp://"):
-        with pytest.raises((UsageError, EngineError), match=r"--scheduler \S+:"):
+    for address in (
+        "nonsense",
+        "http://x:1",
+        "tcp://",
+        "tcp://127.0.0.1:99999",
+        "tcp://no.such.invalid:1",
+        "",
+    ):
+        with pytest.raises((UsageError, EngineError), match=r"--scheduler \S*:? "):
             tfrec_cli.convert(table(tmp_path), tmp_path / "d", engine="dask", scheduler=address)
     assert not (tmp_path / "d").exists()
+
+
+ANSWERS = {
+    "nothing": b"",
+    "HTTP": b"HTTP/1.0 400 Bad request\r\nContent-Length: 0\r\n\r\n",
+    "zeros": bytes(64),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_what_answers_may_be_no_scheduler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    monkeypatch.setattr(opening, "CONNECT", 2.0)
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+
+        def answered() -> None:
+            held = []
+            with suppress(OSError):
+                while True:
+                    held.append(server.accept()[0])
+                    held[-1].sendall(ANSWERS[answer])
+
+        pool.submit(answered)
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(EngineError, match=r"what answers there is no Dask scheduler\. Give"):
+            tfrec_cli.convert(table(tmp_path), tmp_path / "d", engine="dask", scheduler=address)
+        server.shutdown(socket.SHUT_RDWR)
+    assert not (tmp_path / "d").exists()
+
+
+def test_a_worker_is_no_scheduler(tmp_path: Path, two: Cluster) -> None:
+    from distributed import Client
+
+    with Client(two.address, set_as_default=False) as client:
+        worker = next(iter(client.scheduler_info()["workers"]))
+    with pytest.raises(EngineError, match=r"is no Dask scheduler, but a Worker\. Give"):
+        tfrec_cli.convert(table(tmp_path), tmp_path / "d", engine="dask", scheduler=worker)
+
+
+def test_relative_sources_are_the_same_for_all_engines(
+    tmp_path: Path, two: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for engine in ("threads", "dask"):
+        where = {"scheduler": two.address} if engine == "dask" else {}
+        tfrec_cli.convert("t.csv", f"{engine}/d", engine=engine, **where, shuffle=True)  # type: ignore[arg-type]
+    assert content(tmp_path / "threads" / "d") == content(tmp_path / "dask" / "d")
+    for options in ([], ["--engine", "dask", "--scheduler", two.address]):
+        for dest in ("threads/d", "dask/d"):
+            done = tfrec("convert", "t.csv", dest, "--shuffle", *options)
+            assert (done.returncode, "up to date" in done.stdout) == (0, True), done
 
 
 def test_a_scheduler_without_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,12 +63,14 @@ def content(dest: Path) -> dict[str, bytes]:
 
 
 def start(source: str, dest: Path, address: str | None, *options: str) -> subprocess.Popen[str]:
-    """Start a conversion on a cluster; without an address on one of its own."""
+    """Start a conversion on a cluster; without an address on one of its own. It works in the
+    folder of DEST.
+    """
     where = [] if address is None else ["--scheduler", address]
     command = [sys.executable, "-m", "tfrec_cli", "convert", source, str(dest), *SLOW]
     return subprocess.Popen(
         [*command, "--engine", "dask", *where, *options], start_new_session=True,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        cwd=dest.parent, env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
@@ -245,6 +247,40 @@ def test_a_run_goes_on_when_its_driver_was_killed(
     assert not (tmp_path / "d").exists()
     # Some tasks of the killed run may still be at work.
     goes_on(source, tmp_path, stage, right, two)
+
+
+@pytest.mark.slow
+def test_what_a_cluster_began_threads_end(
+    tmp_path: Path, source: str, two: Cluster, right: dict[str, Any]
+) -> None:
+    (tmp_path / "cluster" / "source").symlink_to(source)
+    run = amid("shard", "cluster/source", tmp_path / "d", two.address)
+    kill(run)  # type: ignore[arg-type]
+    done = subprocess.run(
+        [sys.executable, "-m", "tfrec_cli", "convert", "cluster/source", "d", *SLOW, "--resume"],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert (done.returncode, "went on with an interrupted run" in done.stderr) == (0, True), done
+    shards = {name: data for name, data in right["shard"].items() if name.endswith(".gz")}
+    assert {path.name: path.read_bytes() for path in (tmp_path / "d").glob("*.gz")} == shards
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_a_cluster_of_its_own_starts(tmp_path: Path, source: str) -> None:
+    run = start(source, tmp_path / "d", None, "-j", "2")
+    # Once its processes are started; they take seconds to be there.
+    wait_for(lambda: len(children(run.pid)) >= 2)
+    os.killpg(run.pid, signal.SIGINT)
+    code, said = ended(run)
+    assert (code, said.count("\n"), said.startswith("tfrec: interrupted;")) == (130, 1, True), said
+    assert not list(tmp_path.iterdir())
+
+
+def children(pid: int) -> list[str]:
+    """The processes that a process has started."""
+    found = subprocess.run(["ps", "-eo", "ppid="], capture_output=True, text=True, check=True)
+    return [line for line in found.stdout.split() if line == str(pid)]
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from tfrec_cli.dataset.failures import writing
@@ -66,8 +67,6 @@ def convert(
     TfrecError of the kind that fits (see `tfrec_cli.errors`).
     """
     began = time.time_ns()
-    if options.scheduler is not None:
-        options = _absolute(options)
     dest, interrupted, found = _open_dest(options)
     if check is not None and dest.kind == "stdout":
         raise UsageError("--verify: DEST is - and cannot be read again. Leave one of them out.")
@@ -83,7 +82,9 @@ def convert(
     with open_engine(options.engine, options.scheduler, options.jobs) as engine:
         if engine.remote:
             _join(engine, dest)
-        run = prepare(dest, options, reporter, engine, opened)
+        placed, here = _placed(options)
+        opened = opened if placed.sources == options.sources else None
+        run = replace(prepare(dest, placed, reporter, engine, opened), here=here)
         check_metadata(options.metadata, run.planned, dest.kind)
         if interrupted is not None:
             refuse_other(dest.text, interrupted, run.planned, run.settled.text)
@@ -98,16 +99,28 @@ def convert(
                 reporter.notice(notice)
 
 
-def _absolute(options: ConvertOptions) -> ConvertOptions:
-    """The options with paths that mean the same to workers, which have working folders."""
-    here = os.getcwd()
-    sources = (
-        os.path.join(here, item) if isinstance(item, str) and "://" not in item and item != "-"
-        else item
-        for item in options.sources
-    )  # fmt: skip
+def _placed(options: ConvertOptions) -> tuple[ConvertOptions, str]:
+    """The options with paths that mean the same to workers of a scheduler, which have working
+    folders of their own; and what those begin with that were given without it (see `Run.here`).
+    """
+    here = os.path.join(os.getcwd(), "")
+    if options.engine == "dask" and options.scheduler is None:
+        # Its processes share the memory of this machine.
+        return replace(options, memory=max(1, options.memory // options.jobs)), ""
+    if options.scheduler is None:
+        return options, ""
+    sources = tuple(map(partial(_at, here), options.sources))
+    # Where absolute paths lie there as well, nobody could tell them from the others.
+    mixed = any(isinstance(item, str) and item.startswith(here) for item in options.sources)
     temp_dir = options.temp_dir and os.path.join(here, options.temp_dir)
-    return replace(options, sources=tuple(sources), temp_dir=temp_dir)
+    return replace(options, sources=sources, temp_dir=temp_dir), "" if mixed else here
+
+
+def _at(here: str, item: object) -> object:
+    """A source, if it is a path, as an absolute one."""
+    if not isinstance(item, str) or "://" in item or item == "-":
+        return item
+    return os.path.join(here, item)
 
 
 def _join(engine: Engine, dest: Dest) -> None:
@@ -246,4 +259,4 @@ def _shard_log(run: Run, stage: Stage) -> ShardLog:
 
 def _manifest(run: Run, splits: tuple[Split, ...], log: ShardLog) -> Manifest:
     files = all_files(run.settled, log.loaded.values(), run.options)
-    return replace(run.planned, splits=splits, sources=files)
+    return replace(run.planned, splits=splits, sources=run.as_given(files))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tfrec_cli.arrangement import arrange
 from tfrec_cli.dataset.indexes import check_index
-from tfrec_cli.dataset.manifest import MANIFEST, Manifest, read_manifest
+from tfrec_cli.dataset.manifest import MANIFEST, Manifest, SourceFile, read_manifest
 from tfrec_cli.dataset.naming import Dest, parse_dest
 from tfrec_cli.description import described
 from tfrec_cli.engines.base import Engine
@@ -31,7 +32,10 @@ SHOWN_REJECTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run, settled and planned. resumes: the killed run that it goes on with."""
+    """One run, settled and planned. resumes: the killed run that it goes on with.
+
+    here: what paths begin with that were given without it; manifests have them as they were given.
+    """
 
     options: ConvertOptions
     dest: Dest
@@ -41,11 +45,19 @@ class Run:
     reporter: Reporter
     engine: Engine
     resumes: Interrupted | None = None
+    here: str = ""
 
     @property
     def planned(self) -> Manifest:
         """The manifest before anything is written."""
-        return described(self.dest, self.settled, self.plan, self.options)
+        found = described(self.dest, self.settled, self.plan, self.options)
+        given = [item and item.removeprefix(self.here) for item in found.options["sources"]]
+        options = {**found.options, "sources": given}
+        return replace(found, options=options, sources=self.as_given(found.sources))
+
+    def as_given(self, files: Iterable[SourceFile]) -> tuple[SourceFile, ...]:
+        """Files by the paths that they were given by."""
+        return tuple(replace(file, path=file.path.removeprefix(self.here)) for file in files)
 
     @property
     def overwrite(self) -> bool:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import signal
+import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any, Literal
 
 from tfrec_cli.engines.base import Engine
 from tfrec_cli.engines.threads import Threads
 from tfrec_cli.errors import EngineError, UsageError, first_line
+from tfrec_cli.interruption import unbroken
 
 # Seconds to reach a scheduler, and for its first worker to come.
 CONNECT, WORKER = 20.0, 120.0
@@ -66,18 +71,32 @@ def _silence() -> Iterator[None]:
 
 
 def _local(distributed: Any, jobs: int, after: ExitStack) -> Any:
-    """A client of a new cluster on this machine."""
-    cluster = distributed.LocalCluster(
-        n_workers=jobs, threads_per_worker=1, memory_limit=0, dashboard_address=None,
-        silence_logs=_SILENT, preload="tfrec_cli.engines.calls",
-    )  # fmt: skip
-    after.enter_context(cluster)
+    """A client of a new cluster on this machine. Ctrl-C waits until it is there, to be ended."""
+    with unbroken(), _inherited_block():
+        cluster = distributed.LocalCluster(
+            n_workers=jobs, threads_per_worker=1, memory_limit=0, dashboard_address=None,
+            silence_logs=_SILENT, preload="tfrec_cli.engines.calls",
+        )  # fmt: skip
+        after.enter_context(cluster)
     return after.enter_context(distributed.Client(cluster, set_as_default=False))
+
+
+@contextmanager
+def _inherited_block() -> Iterator[None]:
+    """Threads and processes that are started meanwhile get no SIGINT: a terminal sends it to all,
+    and those that have only begun would print where it met them.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _connected(distributed: Any, scheduler: str, after: ExitStack) -> Any:
     """A client of a cluster that is there."""
     try:
+        _check_scheduler(scheduler)
         client = distributed.Client(scheduler, timeout=CONNECT, set_as_default=False)
     except ValueError as error:
         raise UsageError(
@@ -97,3 +116,57 @@ def _connected(distributed: Any, scheduler: str, after: ExitStack) -> Any:
             f"(`dask worker {scheduler}`), then run again."
         ) from None
     return client
+
+
+def _check_scheduler(scheduler: str) -> None:
+    """Ask what is at an address, which a client would wait for without end if it is no scheduler.
+
+    Raises ValueError where the address is none, OSError where nothing is there, EngineError where
+    something else is.
+    """
+    from distributed.comm.addressing import get_address_host_port
+
+    if scheduler.startswith("inproc://"):
+        return
+    host, port = get_address_host_port(scheduler)
+    if not host or not 0 < int(port) < 2**16:
+        raise ValueError("there is no host, or no port from 1 to 65535, in it")
+    try:
+        socket.getaddrinfo(host, port)
+    except (OSError, UnicodeError) as error:
+        raise ValueError(f"the host {host} is not known ({first_line(error)})") from None
+    # A loop of its own: the caller may be in one, as in a notebook.
+    with ThreadPoolExecutor(1) as thread:
+        found = thread.submit(asyncio.run, _asked(scheduler, host, int(port))).result()
+    if found != "Scheduler":
+        raise EngineError(
+            f"--scheduler {scheduler}: what answers there is no Dask scheduler{found}. Give the "
+            "address that `dask scheduler` prints, not that of its dashboard."
+        )
+
+
+async def _asked(scheduler: str, host: str, port: int) -> str:
+    """`Scheduler`, or what can be said of what is there otherwise. Raises OSError where nothing
+    is.
+    """
+    import distributed.core
+    import distributed.security
+
+    core: Any = distributed.core
+    security: Any = distributed.security
+
+    async def identity() -> str:
+        how = security.Security().get_connection_args("client")
+        async with core.rpc(scheduler, connection_args=how) as there:
+            return str((await there.identity())["type"])
+
+    async def reached() -> None:
+        _, writer = await asyncio.open_connection(host, port)
+        writer.close()
+
+    try:
+        kind = await asyncio.wait_for(identity(), CONNECT)
+    except Exception:
+        await asyncio.wait_for(reached(), CONNECT)
+        return ""
+    return kind if kind == "Scheduler" else f", but a {kind}"

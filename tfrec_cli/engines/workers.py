@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -30,6 +32,9 @@ class Workers:
         self.checks: tuple[tuple[str, Check], ...] = ()
         self.notices: list[str] = []
         self._client = client
+        # Some versions name five workers only, unless they are asked for all.
+        asks = inspect.signature(client.scheduler_info).parameters
+        self._every = {"n_workers": -1} if "n_workers" in asks else {}
         self._unfit: set[str] = set()
         self._threads: dict[str, int] = {}
         self._looked, self._lively, self._left = -inf, time.monotonic(), -inf
@@ -44,7 +49,7 @@ class Workers:
         self._looked = -inf
         there = self._all()
         wrong = [
-            f"worker {worker} {result if isinstance(result, str) else first_line(result)}"
+            f"worker {worker} {_told(result)}"
             for worker, result in sorted(found.items())
             if result is not None and worker in there
         ]
@@ -94,7 +99,7 @@ class Workers:
         """The threads of each."""
         now = time.monotonic()
         if now - self._looked > 1:
-            info = self._asked(self._client.scheduler_info)
+            info = self._asked(partial(self._client.scheduler_info, **self._every))
             found = {name: w["nthreads"] for name, w in info["workers"].items()}
             if self._threads.keys() - found.keys() - self._unfit:
                 self._left = now
@@ -113,3 +118,10 @@ class Workers:
             return ask()
         except (OSError, RuntimeError, CancelledError):
             raise self.lost() from None
+
+
+def _told(result: Any) -> str:
+    """What a worker has answered, or what has happened to it, as the end of a sentence."""
+    if isinstance(result, ModuleNotFoundError) and str(result.name).startswith("tfrec_cli"):
+        return "has no tfrec, or another one (install there what is installed here)"
+    return result if isinstance(result, str) else first_line(result)
