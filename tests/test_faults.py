@@ -508,7 +508,7 @@ def test_two_runs_onto_one_dest(theatre: Theatre, name: str) -> None:
             assert state(stage, folder) == "new"
         ended = theatre.server.go_on(first)
         check(theatre, stage, folder, ended, (number, first, second, ended))
-    assert refused > 20
+    assert refused > 40 // STRIDE
 
 
 def remove(path: Path) -> None:

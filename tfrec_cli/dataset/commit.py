@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tfrec_cli.dataset import exchange as system
+from tfrec_cli.dataset.leftovers import RECEIPTS, RUN
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.dataset.occupant import occupant
 from tfrec_cli.errors import DatasetError
@@ -156,14 +157,16 @@ def undo(stage: Path, dest: Dest, ready: Ready) -> None:
 def discard(stage: Path) -> None:
     """Remove a staging folder; what cannot be removed is left to the next run.
 
-    `ready` goes first: half a folder must not count as committed.
+    What the run was and `ready` go first: half a folder must count neither as one to go on with
+    nor as committed.
     """
-    try:
-        os.unlink(stage / "ready")
-    except FileNotFoundError:
-        pass
-    except OSError:
-        return
+    for name in (f"{RECEIPTS}/{RUN}", "ready"):
+        try:
+            os.unlink(stage / name)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError:
+            return
     shutil.rmtree(stage, ignore_errors=True)
 
 
