@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tfrec_cli.checksums import is_file
+from tfrec_cli.checksums import file_crc32c
 from tfrec_cli.dataset.failures import writing
 from tfrec_cli.dataset.manifest import INDEXES, MANIFEST, Manifest, read_manifest
 from tfrec_cli.dataset.naming import Dest
@@ -136,7 +136,9 @@ def _manifest(dest: Dest) -> Manifest | None:
 
 def _is_as_written(path: Path, manifest: Manifest) -> bool:
     shards = manifest.shards
-    return len(shards) == 1 and is_file(path, shards[0].bytes, shards[0].crc32c)
+    if len(shards) != 1 or os.stat(path).st_size != shards[0].bytes:
+        return False
+    return file_crc32c(path) == shards[0].crc32c
 
 
 def _link(dest: Dest) -> str:

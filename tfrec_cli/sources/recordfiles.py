@@ -23,7 +23,7 @@ from tfrec_cli.errors import DamageError, SchemaError, SourceError, TfrecError, 
 from tfrec_cli.records.framing import HEADER, sniff, starts_with_record
 from tfrec_cli.schema.model import Schema
 from tfrec_cli.schema.yaml import load_schema
-from tfrec_cli.sources.files import counted, display, expand_inputs, some
+from tfrec_cli.sources.files import counted, display, expand_inputs, has_suffix, some
 from tfrec_cli.sources.magic import kind_of_file
 from tfrec_cli.sources.suffixes import TFRECORD_SUFFIXES
 
@@ -79,12 +79,15 @@ def holds_records(head: bytes) -> bool:
 def foreign_kind(path: str) -> str | None:
     """What the file at `path` is, as in `a Parquet file`, where its first bytes say that it is
     another thing than TFRecord; None for TFRecord, an empty file, and where nobody can tell, as of
-    damage. Raises OSError.
+    damage: any few bytes may look like text, so that a name of TFRecord counts for more. Raises
+    OSError.
     """
     with open(path, "rb") as file:
         head = file.read(_HEAD)
     inflated = _inflated(head)
     if starts_with_record(inflated[:HEADER]) or (kind := kind_of_file(inflated)) is None:
+        return None
+    if kind == "text" and has_suffix(path, (*TFRECORD_SUFFIXES, ".gz", ".zz")):
         return None
     return kind if inflated is head else f"{kind} inside {sniff(head[:HEADER]).upper()}"
 
