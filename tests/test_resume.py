@@ -442,7 +442,7 @@ def test_a_record_of_the_run_that_cannot_be_read_is_no_run(here: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["plain", "spilled"])
-@pytest.mark.parametrize("place", ["os:rename", "os:unlink"])
+@pytest.mark.parametrize("place", ["os:rename"])
 def test_killed_at_any_system_call_a_run_can_go_on(here: Path, way: str, place: str) -> None:
     options = ["part-*.csv", *WAYS[way], "--name", "d"]
     convert([*options, "whole"])
