@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import signal
-import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -86,6 +84,10 @@ def _inherited_block() -> Iterator[None]:
     """Threads and processes that are started meanwhile get no SIGINT: a terminal sends it to all,
     and those that have only begun would print where it met them.
     """
+    from multiprocessing import resource_tracker
+
+    # Where it has to be started first, the thread that does it is left without the block.
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
@@ -124,6 +126,9 @@ def _check_scheduler(scheduler: str) -> None:
     Raises ValueError where the address is none, OSError where nothing is there, EngineError where
     something else is.
     """
+    import asyncio
+    import socket
+
     from distributed.comm.addressing import get_address_host_port
 
     if scheduler.startswith("inproc://"):
@@ -149,6 +154,8 @@ async def _asked(scheduler: str, host: str, port: int) -> str:
     """`Scheduler`, or what can be said of what is there otherwise. Raises OSError where nothing
     is.
     """
+    import asyncio
+
     import distributed.core
     import distributed.security
 
