@@ -84,8 +84,13 @@ def settled(output: str) -> list[str]:
     return [line.rstrip() for line in output.strip().splitlines()]
 
 
-def test_console_blocks(checkout: Path) -> None:
-    """One after another, since later ones read what earlier ones wrote."""
+def test_console_and_python_blocks(checkout: Path) -> None:
+    """One after another, since later ones read what earlier ones wrote; programs read it, too."""
+    run_console_blocks(checkout)
+    run_python_blocks(checkout)
+
+
+def run_console_blocks(checkout: Path) -> None:
     commands = console_commands()
     assert commands
     for command, expected in commands:
@@ -97,7 +102,7 @@ def test_console_blocks(checkout: Path) -> None:
         assert not fails, f"$ {command}: exit {done.returncode}"
 
 
-def test_python_blocks(checkout: Path) -> None:
+def run_python_blocks(checkout: Path) -> None:
     """Each is a program of its own, run where the examples are."""
     for number, block in enumerate(blocks("python")):
         done = subprocess.run(
