@@ -242,7 +242,7 @@ def _be(request: dict[str, Any], library: str, pipes: list[tuple[int, int]]) -> 
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     log = os.open(f"{notes}/calls", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.chdir(request["folder"])
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.alarm(SECONDS)

@@ -27,6 +27,10 @@ DIGITS = REPOSITORY / "examples" / "digits"
 ROWS = "id,name,score\n1,Ann,1.5\n2,,2\n3,Cy,\n"
 
 
+# A run of some time.
+SEVERAL = ["convert", "big.csv", "out", "--shards", "40", "--compression", "zlib:9"]
+
+
 def tfrec(*args: str, cwd: Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "tfrec_cli", *args]
     return subprocess.run(command, cwd=cwd, input=stdin, capture_output=True, check=False)
@@ -201,7 +205,8 @@ def test_a_closed_pipe_is_quiet(people: Path) -> None:
 def test_a_bar_is_drawn_on_a_terminal_only(people: Path) -> None:
     rows = "".join(f"{i},{'x' * 100}\n" for i in range(300_000))
     (people / "big.csv").write_text("a,b\n" + rows)
-    command = [sys.executable, "-m", "tfrec_cli", "convert", "big.csv", "out"]
+    # So slowly that the bar is drawn more than once.
+    command = [sys.executable, "-m", "tfrec_cli", *SEVERAL]
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
     process = subprocess.Popen(command, cwd=people, stdout=subprocess.PIPE, stderr=follower)
@@ -225,7 +230,11 @@ def test_a_bar_is_drawn_on_a_terminal_only(people: Path) -> None:
 
 @pytest.mark.parametrize(
     ("number", "code", "word"),
-    [(signal.SIGINT, 130, b"interrupted"), (signal.SIGTERM, 143, b"terminated")],
+    [
+        (signal.SIGINT, 130, b"interrupted"),
+        (signal.SIGTERM, 143, b"terminated"),
+        (signal.SIGHUP, 129, b"hung up on"),
+    ],
 )
 def test_signals_leave_nothing_behind(
     people: Path, number: signal.Signals, code: int, word: bytes
@@ -249,11 +258,9 @@ def test_signals_leave_nothing_behind(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         # A shell that runs the tests in its background has Ctrl-C ignored by all below it.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     )
-    deadline = time.monotonic() + 60
-    while not list(people.glob(".out.tfrec-*/data/*")) and time.monotonic() < deadline:
-        time.sleep(0.005)
+    wait_for_files(people, "data/*")
     process.send_signal(number)
     _, error = process.communicate(timeout=60)
     assert process.returncode == code, error
@@ -261,6 +268,62 @@ def test_signals_leave_nothing_behind(
     assert b"Traceback" not in error
     left = [p for p in sorted(people.iterdir()) if not p.name.endswith(".tfrec-lock")]
     assert left == before
+
+
+def wait_for_files(folder: Path, pattern: str, least: int = 1) -> None:
+    """Until the stage of a run onto `out` holds so many files."""
+    deadline = time.monotonic() + 60
+    while len(list(folder.glob(f".out.tfrec-*/{pattern}"))) < least:
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)
+
+
+def test_a_terminal_that_goes_away_ends_the_run_which_goes_on(people: Path) -> None:
+    (people / "big.csv").write_text("a,b\n" + "".join(f"{i},{i**7}\n" for i in range(200_000)))
+    leader, follower = pty.openpty()
+
+    def at_the_terminal() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        fcntl.ioctl(2, termios.TIOCSCTTY, 0)
+
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tfrec_cli", *SEVERAL],
+        cwd=people, stdout=follower, stderr=follower, start_new_session=True,
+        preexec_fn=at_the_terminal,
+    )  # fmt: skip
+    os.close(follower)
+    wait_for_files(people, "work/receipts/shard-*.json", 2)
+    os.close(leader)
+    assert process.wait(60) == 129
+    assert not (people / "out").exists()
+    resumed = tfrec(*SEVERAL, "--resume", cwd=people)
+    assert resumed.returncode == 0, resumed.stderr
+    assert b"went on with an interrupted run" in resumed.stderr
+
+
+def test_who_ignores_the_end_of_the_terminal_goes_on(people: Path) -> None:
+    (people / "big.csv").write_text("a,b\n" + "".join(f"{i},{i**7}\n" for i in range(200_000)))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tfrec_cli", *SEVERAL], cwd=people, stdout=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )  # fmt: skip
+    wait_for_files(people, "data/*")
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(60) == 0
+    assert (people / "out" / "manifest.json").exists()
+
+
+def test_a_bar_outlives_its_terminal(people: Path) -> None:
+    (people / "big.csv").write_text("a,b\n" + "".join(f"{i},{i**7}\n" for i in range(200_000)))
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tfrec_cli", *SEVERAL], cwd=people, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=follower,
+    )  # fmt: skip
+    os.close(follower)
+    wait_for_files(people, "work/receipts/shard-*.json", 2)
+    os.close(leader)
+    assert process.wait(60) == 0
 
 
 def test_the_program_alone_shows_its_help(people: Path) -> None:

@@ -1,4 +1,4 @@
-"""Steps that Ctrl-C and SIGTERM must not break: both wait until such a step is done."""
+"""Signals that end a run, and steps that they must not break, until whose end they wait."""
 
 from __future__ import annotations
 
@@ -14,9 +14,21 @@ class Terminated(BaseException):
     """SIGTERM arrived."""
 
 
+class HungUp(Terminated):
+    """SIGHUP arrived: the terminal, or the connection to it, is gone."""
+
+
+ENDINGS: dict[int, type[BaseException]] = {
+    signal.SIGINT: KeyboardInterrupt,
+    signal.SIGTERM: Terminated,
+    signal.SIGHUP: HungUp,
+}
+"""The signals that end a run, and what each raises."""
+
+
 @contextmanager
 def unbroken() -> Iterator[list[int]]:
-    """Hold back both signals for a block, which should be short; they are raised at its end.
+    """Hold back these signals for a block, which should be short; they are raised at its end.
 
     Gives the numbers of those that have arrived: a block that has done what cannot be undone
     clears the list, and they are forgotten. Signals that are not handled by Python, and all in
@@ -32,7 +44,7 @@ def unbroken() -> Iterator[list[int]]:
 
     handlers: dict[int, Any] = {}
     try:
-        for held in (signal.SIGINT, signal.SIGTERM):
+        for held in ENDINGS:
             if callable(handler := signal.getsignal(held)):
                 handlers[held] = handler
                 signal.signal(held, note)

@@ -19,7 +19,7 @@ import click
 from tfrec_cli.cli.common import print_version, say
 from tfrec_cli.cli.signals import caught, watch
 from tfrec_cli.errors import TfrecError
-from tfrec_cli.interruption import Terminated
+from tfrec_cli.interruption import HungUp, Terminated
 
 # Each is a module of this room; only that of the command that runs is imported.
 _COMMANDS = (
@@ -107,8 +107,8 @@ _NO_MEMORY = ("can't start new thread", "failed to map segment", "annot allocate
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
-    """Run `tfrec` and exit: 0 done, 1 failed, 2 wrong usage, 3 damage, 130/143 interrupted, 141
-    nobody reads on.
+    """Run `tfrec` and exit: 0 done, 1 failed, 2 wrong usage, 3 damage, 130/143/129 interrupted,
+    141 nobody reads on.
 
     args: None is the command line itself; the process then ends here and now.
     """
@@ -156,6 +156,8 @@ def _report(error: BaseException) -> int:
         return PIPE_CLOSED
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
+    if isinstance(error, HungUp):
+        return _say("hung up on (SIGHUP); nothing half-written was left behind.", 129)
     if isinstance(error, Terminated):
         return _say("terminated; nothing half-written was left behind.", 143)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):

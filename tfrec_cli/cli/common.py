@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -75,10 +76,13 @@ quiet_option = click.option(
 
 def say(*lines: str, err: bool = False) -> None:
     """Print lines for people. What is in them of keys, paths and values can neither end a line nor
-    reach the terminal as anything but text: all that is not printable is escaped.
+    reach the terminal as anything but text: all that is not printable is escaped. err: to standard
+    error; where that is a terminal that has gone, nothing else is lost.
     """
     if lines:
-        click.echo("\n".join(map(printable, lines)).encode("utf-8", "backslashreplace"), err=err)
+        text = "\n".join(map(printable, lines)).encode("utf-8", "backslashreplace")
+        with suppress(*([OSError] if err else [])):
+            click.echo(text, err=err)
 
 
 def print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Any
 
 from tfrec_cli.cli.signals import check
@@ -37,11 +38,11 @@ class TerminalReporter:
         """Move the bar on."""
         check()
         if self._bar is not None:
-            self._size += size
-            elapsed = self._bar.format_dict["elapsed"]
-            if elapsed > 0:
-                self._bar.set_postfix_str(f"{self._size / elapsed / 1e6:.0f} MB/s", refresh=False)
-            self._bar.update(records)
+            try:
+                self._move(records, size)
+            except OSError:
+                # The terminal is gone, but not what runs in it.
+                self._bar, self._draw = None, False
 
     def notice(self, text: str) -> None:
         """Keep a line for the summary."""
@@ -51,5 +52,13 @@ class TerminalReporter:
     def close(self) -> None:
         """Take the bar away."""
         if self._bar is not None:
-            self._bar.close()
+            with suppress(OSError):
+                self._bar.close()
             self._bar = None
+
+    def _move(self, records: int, size: int) -> None:
+        self._size += size
+        elapsed = self._bar.format_dict["elapsed"]
+        if elapsed > 0:
+            self._bar.set_postfix_str(f"{self._size / elapsed / 1e6:.0f} MB/s", refresh=False)
+        self._bar.update(records)

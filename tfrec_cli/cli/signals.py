@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: unwind, clean up, exit 130 or 143.
+"""Ctrl-C, SIGTERM and SIGHUP: unwind, clean up, exit 130, 143 or 129.
 
 A handler raises in the main thread, but where Python cannot let an exception out (a weak reference
 going away, an import lock) it is lost. So the signal is remembered, and raised again at the next
@@ -11,25 +11,21 @@ import signal
 from types import FrameType
 from typing import NoReturn
 
-from tfrec_cli.interruption import Terminated
+from tfrec_cli.interruption import ENDINGS
 
-_ERRORS: dict[int, type[BaseException]] = {
-    signal.SIGINT: KeyboardInterrupt,
-    signal.SIGTERM: Terminated,
-}
 _caught: list[int] = []
 
 
 def watch() -> None:
-    """Have both signals raise from now on; one that is ignored (`nohup`, `&`) stays ignored."""
-    for number in _ERRORS:
+    """Have these signals raise from now on; one that is ignored (`nohup`, `&`) stays ignored."""
+    for number in ENDINGS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _raise)
 
 
 def caught() -> BaseException | None:
     """The error for a signal that has arrived."""
-    return _ERRORS[_caught[0]]() if _caught else None
+    return ENDINGS[_caught[0]]() if _caught else None
 
 
 def check() -> None:
@@ -40,4 +36,4 @@ def check() -> None:
 
 def _raise(number: int, _frame: FrameType | None) -> NoReturn:
     _caught.append(number)
-    raise _ERRORS[number]
+    raise ENDINGS[number]

@@ -54,9 +54,10 @@ _passed: set[str] = set()
 
 def dask_setup(_worker: Any) -> None:
     """Called by Dask in the workers that a run starts for itself. Ctrl-C goes to all processes of a
-    terminal, but it is for the run to end its workers.
+    terminal, as its end does, but it is for the run to end its workers.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def check_wanted() -> None:

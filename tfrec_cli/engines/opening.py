@@ -81,15 +81,16 @@ def _local(distributed: Any, jobs: int, after: ExitStack) -> Any:
 
 @contextmanager
 def _inherited_block() -> Iterator[None]:
-    """Threads and processes that are started meanwhile get no SIGINT: a terminal sends it to all,
-    and those that have only begun would print where it met them.
+    """Threads and processes that are started meanwhile get no SIGINT and no SIGHUP: a terminal
+    sends them to all, and those that have only begun would print where one met them.
     """
     from multiprocessing import resource_tracker
 
-    # Where it has to be started first, the thread that does it is left without the block.
-    resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
     try:
+        # Where it has to be started first, the thread that does it is left with SIGINT let through.
+        resource_tracker.ensure_running()
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
