@@ -34,6 +34,7 @@ FLOORS = [
             "settlement",
             "rowlengths",
             "arrangement",
+            "checks",
             "scanning",
             "plan",
             "tasks",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from tfrec_cli.dataset.naming import DEFAULT_SPLIT
 from tfrec_cli.errors import UsageError, did_you_mean, shorten
 from tfrec_cli.options import ConvertOptions
 from tfrec_cli.schema.binding import BoundFeature
@@ -13,7 +14,7 @@ from tfrec_cli.shuffle.identity import Identity, OrderColumn, identify
 from tfrec_cli.shuffle.sorting import check_sortable
 from tfrec_cli.sources.base import Column, Survey
 from tfrec_cli.splitting.asked import Asked, parse_splits
-from tfrec_cli.splitting.splitter import DEFAULT_SPLIT, Form, Splitter
+from tfrec_cli.splitting.splitter import Form, Splitter
 
 
 @dataclass(frozen=True, slots=True)

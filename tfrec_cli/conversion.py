@@ -9,36 +9,31 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tfrec_cli.dataset.failures import writing
-from tfrec_cli.dataset.indexes import index_files
 from tfrec_cli.dataset.manifest import SCHEMA, Manifest, Split, side_files
-from tfrec_cli.dataset.metadata import check_metadata, describe
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.dataset.occupant import check_dest, finished
 from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.dataset.staging import Stage, recover, staging
-from tfrec_cli.dataset.touch import touch
 from tfrec_cli.engines.base import Engine
 from tfrec_cli.engines.opening import open_engine
 from tfrec_cli.errors import CellError, DamageError, EngineError, SchemaError, UsageError, counted
-from tfrec_cli.freshness import look
 from tfrec_cli.options import ConvertOptions
 from tfrec_cli.pipeline import write_splits
 from tfrec_cli.preparation import Run, checked, choose_dest, paths_of, prepare, tell
 from tfrec_cli.progress import SILENT, Reporter
 from tfrec_cli.receipts import Receipts
-from tfrec_cli.resumption import (
-    Interrupted,
-    read_interrupted,
-    refuse_other,
-    refuse_plain,
-    run_record,
-)
-from tfrec_cli.settlement import explain_unknown_label, open_given, settle
+from tfrec_cli.settlement import Opened, explain_unknown_label, open_given, settle
 from tfrec_cli.shardlog import ShardLog
 from tfrec_cli.sourcefiles import all_files
 from tfrec_cli.stages import recording
+
+if TYPE_CHECKING:
+    from tfrec_cli.resumption import Interrupted
+
+# Rooms that few runs enter are imported where they do: a run's start is a good part of it.
 
 # The clock that files are dated by lags behind by some ms, in ns.
 CLOCK = 20_000_000
@@ -73,20 +68,21 @@ def convert(
     opened = None
     if found is not None:
         opened = open_given(options)
-        looked = look(dest, found, opened, checked(options, dest))
-        reason = looked.reason or _damage(dest, found, check)
-        if not reason:
-            touch(dest, found, looked.manifest, began - CLOCK, options.fsync)
-            return Outcome(looked.manifest, is_new=False)
-        check_dest(dest, options.overwrite, paths_of(options), reason)
+        if (kept := _up_to_date(dest, found, opened, options, check, began)) is not None:
+            return Outcome(kept, is_new=False)
     with open_engine(options.engine, options.scheduler, options.jobs) as engine:
         if engine.remote:
             _join(engine, dest)
         placed, here = _placed(options)
         opened = opened if placed.sources == options.sources else None
         run = replace(prepare(dest, placed, reporter, engine, opened), here=here)
-        check_metadata(options.metadata, run.planned, dest.kind)
+        if options.metadata:
+            from tfrec_cli.dataset.metadata import check_metadata
+
+            check_metadata(options.metadata, run.planned, dest.kind)
         if interrupted is not None:
+            from tfrec_cli.resumption import refuse_other
+
             refuse_other(dest.text, interrupted, run.planned, run.settled.text)
             run = replace(run, resumes=interrupted)
         try:
@@ -97,6 +93,28 @@ def convert(
         finally:
             for notice in engine.notices:
                 reporter.notice(notice)
+
+
+def _up_to_date(
+    dest: Dest,
+    found: Manifest,
+    opened: Opened,
+    options: ConvertOptions,
+    check: Check | None,
+    began: int,
+) -> Manifest | None:
+    """The manifest of the dataset that is there, if it is what a run would write. Else None; raises
+    UsageError where it is not to be replaced.
+    """
+    from tfrec_cli.dataset.touch import touch
+    from tfrec_cli.freshness import look
+
+    looked = look(dest, found, opened, checked(options, dest))
+    if reason := looked.reason or _damage(dest, found, check):
+        check_dest(dest, options.overwrite, paths_of(options), reason)
+        return None
+    touch(dest, found, looked.manifest, began - CLOCK, options.fsync)
+    return looked.manifest
 
 
 def _placed(options: ConvertOptions) -> tuple[ConvertOptions, str]:
@@ -161,14 +179,22 @@ def _open_dest(
         # What cannot be replaced is refused before a killed run is given up for it.
         check_dest(dest, True, paths_of(options))
         stage = recover(dest, options.fsync, keep=False)
-    interrupted = None if stage is None else read_interrupted(stage)
-    if interrupted is not None and not options.resume:
-        refuse_plain(dest.text, interrupted)
+    interrupted = None if stage is None else _interrupted(stage, dest, options)
     if interrupted is None and not options.force and (found := finished(dest)) is not None:
         return dest, None, found
     overwrite = options.overwrite or (interrupted is not None and interrupted.overwrite)
     check_dest(dest, overwrite, paths_of(options))
     return dest, interrupted, None
+
+
+def _interrupted(stage: Path, dest: Dest, options: ConvertOptions) -> Interrupted | None:
+    """The killed run that left `stage`. Raises where the options do not go on with it."""
+    from tfrec_cli.resumption import read_interrupted, refuse_plain
+
+    interrupted = read_interrupted(stage)
+    if interrupted is not None and not options.resume:
+        refuse_plain(dest.text, interrupted)
+    return interrupted
 
 
 def _damage(dest: Dest, found: Manifest, check: Check | None) -> str:
@@ -209,12 +235,16 @@ def _to_dataset(run: Run, check: Check | None) -> Manifest:
 def _add_extras(run: Run, stage: Stage, manifest: Manifest) -> None:
     """Write metadata and index files as they were asked for."""
     if run.options.metadata:
+        from tfrec_cli.dataset.metadata import describe
+
         made = describe(manifest, run.options.metadata)
         for name, text in made.files.items():
             stage.add(name, text.encode("utf-8", "surrogateescape"))
         for notice in made.notices:
             run.reporter.notice(notice)
     if run.options.index:
+        from tfrec_cli.dataset.indexes import index_files
+
         names = [shard.name for shard in manifest.shards]
         for name, lines in index_files(names, stage.path, run.options.index):
             stage.add(name, lines)
@@ -248,13 +278,20 @@ def _shard_log(run: Run, stage: Stage) -> ShardLog:
     # A single one that is done would be committed at once; sorted records are worth keeping.
     several = bool(run.shards[1:]) or run.engine.remote
     folder = stage.receipts if several or run.work.order is not None else None
-    receipts = Receipts(folder, lambda: run_record(run.planned, run.settled.text, run.overwrite))
+    receipts = Receipts(folder, partial(_record, run))
     log = ShardLog(receipts, run.shards if several else ())
     if run.resumes is not None:
         done = log.find(stage.path, run.options.jobs)
         total = counted(len(run.shards), "shard")
         run.reporter.notice(f"went on with an interrupted run: {done:,} of {total} were done")
     return log
+
+
+def _record(run: Run) -> dict[str, Any]:
+    """What a run that goes on with this one must be like."""
+    from tfrec_cli.resumption import run_record
+
+    return run_record(run.planned, run.settled.text, run.overwrite)
 
 
 def _manifest(run: Run, splits: tuple[Split, ...], log: ShardLog) -> Manifest:

@@ -12,10 +12,7 @@ from tfrec_cli.dataset.manifest import Split
 from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.engines.threads import ordered_flat_map
 from tfrec_cli.errors import counted
-from tfrec_cli.ordering import Ordered
-from tfrec_cli.placing import route_batch
 from tfrec_cli.preparation import Run
-from tfrec_cli.runlog import RunLog
 from tfrec_cli.shardlog import ShardLog
 from tfrec_cli.sources.base import SourceBatch
 from tfrec_cli.spill import Disks, spill_folder
@@ -48,6 +45,8 @@ def write_splits(
             Disks.of(run.options, run.dest, None, scratch).check(0.0, run.plan.size)
         run.reporter.stage("convert", run.plan.records)
         if run.work.splitter is not None:
+            from tfrec_cli.placing import route_batch
+
             encode = partial(route_batch, run.work)
             return route(writers, _batches(run, run.plan.pieces, encode, log))
         records = run.plan.records_of_pieces
@@ -61,6 +60,9 @@ def _write_ordered(
     run: Run, scratch: Path | None, writers: list[SplitWriter], log: ShardLog
 ) -> tuple[Split, ...]:
     """Write splits whose records are shuffled or sorted."""
+    from tfrec_cli.ordering import Ordered
+    from tfrec_cli.runlog import RunLog
+
     with spill_folder(run.options, scratch, log.receipts) as folder:
         runs = RunLog(log.receipts, folder)
         ordered = Ordered(run.work, run.plan, run.options, folder, runs)

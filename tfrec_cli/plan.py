@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from tfrec_cli.dataset.naming import shard_rows
+from tfrec_cli.checks import Checks
+from tfrec_cli.dataset.naming import DEFAULT_SPLIT, shard_rows
 from tfrec_cli.errors import Reject, RejectLimitError, SourceError
 from tfrec_cli.options import DEFAULT_SHARD_SIZE, ConvertOptions
-from tfrec_cli.scanning import Checks
 from tfrec_cli.sizing import Sizes, record_sizes
-from tfrec_cli.splitting.splitter import DEFAULT_SPLIT
 from tfrec_cli.tasks import Piece, Work, readers
 
 

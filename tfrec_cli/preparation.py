@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from tfrec_cli.arrangement import arrange
-from tfrec_cli.dataset.indexes import check_index
+from tfrec_cli.arrangement import Arrangement, arrange
+from tfrec_cli.checks import Checks, need_scan, surveyed
 from tfrec_cli.dataset.manifest import MANIFEST, Manifest, SourceFile, read_manifest
 from tfrec_cli.dataset.naming import Dest, parse_dest
 from tfrec_cli.description import described
@@ -18,13 +19,13 @@ from tfrec_cli.options import Compression, ConvertOptions
 from tfrec_cli.plan import Plan, make_plan
 from tfrec_cli.progress import Reporter
 from tfrec_cli.records.compressors import compressor
-from tfrec_cli.rejects import check_rejects, write_rejects
-from tfrec_cli.resumption import Interrupted
-from tfrec_cli.scanning import check_rows
-from tfrec_cli.scratch import clean
 from tfrec_cli.settlement import Opened, Settled, settle
+from tfrec_cli.sources.base import Survey
 from tfrec_cli.splitting.asked import check_combinations, parse_splits
-from tfrec_cli.tasks import Work
+from tfrec_cli.tasks import Work, limited_pieces
+
+if TYPE_CHECKING:
+    from tfrec_cli.resumption import Interrupted
 
 # Rows left out that are told one by one, where no file lists them.
 SHOWN_REJECTS = 3
@@ -83,6 +84,8 @@ def prepare(
     """
     options = checked(options, dest)
     if options.temp_dir is not None:
+        from tfrec_cli.scratch import clean
+
         clean(options.temp_dir)
     engine = engine or Threads(options.jobs)
     reporter.stage("survey", None)
@@ -98,8 +101,10 @@ def prepare(
         settled.source, () if settled.records else settled.features, columns, options.on_error,
         arrangement.splitter, arrangement.order, settled.records,
     )  # fmt: skip
-    checks = check_rows(work, settled.survey, options, reporter, arrangement, engine)
+    checks = _check_rows(work, settled.survey, options, reporter, arrangement, engine)
     if options.rejects is not None:
+        from tfrec_cli.rejects import write_rejects
+
         write_rejects(options.rejects, checks.rejects, _read_files(options, settled))
     for reject in checks.rejects[: 0 if options.rejects else SHOWN_REJECTS]:
         reporter.notice(f"left out: {replace(reject, hint='')}")
@@ -109,6 +114,23 @@ def prepare(
     if dest.kind != "folder":
         _refuse_splits(run)
     return run
+
+
+def _check_rows(
+    work: Work,
+    survey: Survey,
+    options: ConvertOptions,
+    reporter: Reporter,
+    arrangement: Arrangement,
+    engine: Engine,
+) -> Checks:
+    """How many records each piece of the source and each split will give."""
+    pieces = tuple(limited_pieces(survey.partitions, options.limit))
+    if not need_scan(work, arrangement):
+        return surveyed(pieces, arrangement.splitter)
+    from tfrec_cli.scanning import scan
+
+    return scan(work, pieces, options, reporter, arrangement, engine)
 
 
 def choose_dest(options: ConvertOptions) -> Dest:
@@ -127,12 +149,17 @@ def checked(options: ConvertOptions, dest: Dest) -> ConvertOptions:
     """The options with what DEST implies. Raises UsageError where two exclude each other."""
     asked = parse_splits(options.split)
     check_combinations(options, asked)
-    check_index(options.index, dest.compression.kind, dest.kind == "stdout")
+    if options.index:
+        from tfrec_cli.dataset.indexes import check_index
+
+        check_index(options.index, dest.compression.kind, dest.kind == "stdout")
     for name in ("rejects", "max_errors"):
         if getattr(options, name) is not None and options.on_error != "skip":
             flag = name.replace("_", "-")
             raise UsageError(f"--{flag} needs --on-error skip: without it no row is left out.")
     if options.rejects is not None:
+        from tfrec_cli.rejects import check_rejects
+
         check_rejects(options.rejects, dest, paths_of(options))
     if dest.kind == "stdout" and options.engine != "threads":
         raise UsageError(

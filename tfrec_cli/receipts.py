@@ -127,3 +127,8 @@ def _write(path: Path, receipt: Mapping[str, Any]) -> None:
     draft = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}")
     draft.write_bytes(b"%08x\n" % crc32c(text) + text)
     os.rename(draft, path)
+
+
+def shard_task(number: int) -> str:
+    """What the receipt of a shard is called. number: among all shards of the plan."""
+    return f"shard-{number:05d}"

@@ -12,7 +12,7 @@ from tfrec_cli.dataset.leftovers import RECEIPTS, RUN
 from tfrec_cli.dataset.manifest import Manifest, SourceFile
 from tfrec_cli.errors import DamageError, DatasetError, counted, shorten
 from tfrec_cli.provenance import difference
-from tfrec_cli.receipts import Receipts
+from tfrec_cli.receipts import Receipts, shard_task
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,6 @@ def read_interrupted(stage: Path) -> Interrupted | None:
     numbers = range(len(planned.shards))
     done = sum(receipts.done(shard_task(number)) is not None for number in numbers)
     return Interrupted(stage, planned, schema, overwrite, done)
-
-
-def shard_task(number: int) -> str:
-    """What the receipt of a shard is called. number: among all shards of the plan."""
-    return f"shard-{number:05d}"
 
 
 def refuse_plain(dest: str, before: Interrupted) -> None:

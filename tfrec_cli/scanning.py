@@ -1,13 +1,13 @@
-"""What must be known of all rows before the first record is written: how many each split gets.
+"""How many records each piece and each split gets, found by reading the rows.
 
-Rows are read for it only where the survey does not tell: where rows in error are left out, or
-columns decide on split, order or identity. In the latter case only those columns are read.
+That is needed where rows in error are left out, or columns decide on split, order or identity. In
+the latter case only those columns are read.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from tfrec_cli.arrangement import Arrangement
 from tfrec_cli.buffers import from_numpy
+from tfrec_cli.checks import Checks, SplitCount, by_folder
 from tfrec_cli.engines.base import Engine
 from tfrec_cli.engines.threads import ordered_map
 from tfrec_cli.errors import CellError, Location, Reject, SourceError, UsageError, shorten
@@ -28,11 +29,11 @@ from tfrec_cli.progress import Reporter
 from tfrec_cli.schema.labels import sort_labels
 from tfrec_cli.shuffle.identity import Identity
 from tfrec_cli.shuffle.keys import Keys
-from tfrec_cli.sources.base import Origin, SourceBatch, Survey
+from tfrec_cli.sources.base import Origin, SourceBatch
 from tfrec_cli.splitting.asked import MOST_SPLITS, alike
 from tfrec_cli.splitting.quota import HashFile, repeated, shares, thresholds
-from tfrec_cli.splitting.splitter import DEFAULT_SPLIT, Splitter
-from tfrec_cli.tasks import Piece, Work, limited_pieces, read_piece, readers
+from tfrec_cli.splitting.splitter import Splitter
+from tfrec_cli.tasks import Piece, Work, read_piece, readers
 
 MOST_CLASSES = 100_000
 # Sort keys taken from all rows, at the same distance, to cut the range of keys evenly.
@@ -41,37 +42,6 @@ LONGEST_KEY = 256
 _ROWS_AT_ONCE = 2**18
 # Bytes that may be sent with each piece to other processes; long lists of files are more.
 MOST_SENT = 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class SplitCount:
-    """What a split will get: how many records, and where classes were asked for, of each class.
-
-    asked: the fraction of all records that it should have. The class None is that of rows without
-    a value.
-    """
-
-    name: str
-    records: int
-    asked: float | None = None
-    classes: Mapping[str | None, int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Checks:
-    """The pieces of a run, the records each will give, and the rows that will be left out, in
-    source order.
-
-    splits: what each split gets, where the arrangement says so. splitter: the arrangement's, with
-    all it needs. sample: keys of a sort in order, to cut it into segments.
-    """
-
-    pieces: tuple[Piece, ...]
-    records: tuple[int, ...]
-    rejects: tuple[Reject, ...] = ()
-    splits: tuple[SplitCount, ...] = ()
-    splitter: Splitter | None = None
-    sample: tuple[bytes, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,27 +60,21 @@ class Scanned:
     sample: tuple[bytes, ...] = ()
 
 
-def check_rows(
+def scan(
     work: Work,
-    survey: Survey,
+    pieces: tuple[Piece, ...],
     options: ConvertOptions,
     reporter: Reporter,
-    arrangement: Arrangement = Arrangement(),  # noqa: B008 (frozen)
+    arrangement: Arrangement,
     engine: Engine | None = None,
 ) -> Checks:
-    """How many records each piece of the source and each split will give.
+    """How many records each piece of the source and each split will give, from its rows.
 
-    engine: what reads the rows where that is needed; None is threads.
-
-    Raises CellError for the first row without a record or split, SourceError for two rows of the
-    same identity, UsageError where there are too many splits or classes.
+    engine: what reads the rows; None is threads. Raises CellError for the first row without a
+    record or split, SourceError for two rows of the same identity, UsageError where there are too
+    many splits or classes.
     """
-    pieces = tuple(limited_pieces(survey.partitions, options.limit))
-    splitter = arrangement.splitter
     scanner = _Scanner(work, arrangement, _step(pieces))
-    if not scanner.needed:
-        records = tuple(piece.rows for piece in pieces)
-        return Checks(pieces, records, (), _by_folder(splitter, pieces, records), splitter)
     reporter.stage("check", sum(piece.rows for piece in pieces))
     with ExitStack() as files:
         memory = max(1, options.memory // 4)
@@ -142,22 +106,9 @@ class _Scanner:
     step: int
 
     @property
-    def skips(self) -> bool:
-        """Whether rows in error are left out, so that all columns must be looked at."""
-        return self.work.on_error == "skip"
-
-    @property
-    def needed(self) -> bool:
-        """Whether there is anything to find out."""
-        splitter, order = self.arrangement.splitter, self.arrangement.order
-        divides = splitter is not None and splitter.form not in ("one", "folders")
-        sorts = order is not None and order.kind == "sort"
-        return self.skips or divides or sorts or bool(self.arrangement.keys)
-
-    @property
     def looking(self) -> Work:
         """The work with the columns that must be read."""
-        if self.skips:
+        if self.work.skips:
             return self.work
         return replace(self.work, features=(), columns=self.arrangement.columns)
 
@@ -176,7 +127,7 @@ class _Scanner:
 
     @property
     def _reads(self) -> bool:
-        return self.skips or bool(self.arrangement.columns)
+        return self.work.skips or bool(self.arrangement.columns)
 
     def _part(self, piece: Piece, start: int, batch: SourceBatch) -> Scanned:
         splitter, order = self.arrangement.splitter, self.arrangement.order
@@ -307,7 +258,7 @@ def _settled(scanner: _Scanner, pieces: tuple[Piece, ...], found: _Gathered) -> 
     splitter, records = scanner.arrangement.splitter, tuple(found.records)
     splits: tuple[SplitCount, ...] = ()
     if splitter is not None and splitter.form in ("one", "folders"):
-        splits = _by_folder(splitter, pieces, records)
+        splits = by_folder(splitter, pieces, records)
     elif splitter is not None and splitter.form == "column" and splitter.measures:
         splitter = replace(splitter, names=_split_names(splitter, list(found.classes)))
         totals = found.totals.tolist()
@@ -362,19 +313,6 @@ def _exact(splitter: Splitter, found: _Gathered) -> tuple[Splitter, tuple[SplitC
         shown = classes if splitter.form == "classes" else None
         splits.append(SplitCount(split, records, float(asked), shown))
     return replace(splitter, thresholds=known), tuple(splits)
-
-
-def _by_folder(
-    splitter: Splitter | None, pieces: Sequence[Piece], records: Sequence[int]
-) -> tuple[SplitCount, ...]:
-    """What each split gets where whole pieces belong to one."""
-    if splitter is None:
-        return ()
-    counts = dict.fromkeys(splitter.names, 0)
-    for piece, count in zip(pieces, records, strict=True):
-        name = piece.partition.split or DEFAULT_SPLIT
-        counts[name if name in counts else splitter.names[0]] += count
-    return tuple(SplitCount(name, count) for name, count in counts.items())
 
 
 def _refuse_repeated(scanner: _Scanner, pieces: Sequence[Piece], suspects: Keys, jobs: int) -> None:

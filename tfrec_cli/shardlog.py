@@ -11,8 +11,7 @@ from tfrec_cli.checksums import is_file
 from tfrec_cli.dataset.manifest import Shard
 from tfrec_cli.engines.threads import ordered_map
 from tfrec_cli.errors import SourceError
-from tfrec_cli.receipts import Receipts
-from tfrec_cli.resumption import shard_task
+from tfrec_cli.receipts import Receipts, shard_task
 from tfrec_cli.sources.base import Fingerprint
 from tfrec_cli.sources.files import fingerprint
 

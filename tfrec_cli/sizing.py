@@ -23,7 +23,6 @@ from tfrec_cli.encoding import RecordTooLarge, encode_rows
 from tfrec_cli.engines.threads import ordered_map
 from tfrec_cli.errors import CellError
 from tfrec_cli.kinds import is_binary, is_text
-from tfrec_cli.placing import order_keys
 from tfrec_cli.sources.base import SourceBatch
 from tfrec_cli.tasks import Piece, Work, feature_columns, part_of
 
@@ -154,7 +153,7 @@ def _look(work: Work, pieces: Sequence[Piece], index: int) -> Place | None:
     try:
         columns = feature_columns(work, some)
         ends = encode_rows(columns).ends if columns else np.zeros(0, np.int64)
-        keys = order_keys(work, some, piece.start)[0] if work.order else None
+        keys = _order_keys(work, some, piece.start)
     except (CellError, RecordTooLarge):
         return None
     if not len(ends):
@@ -166,6 +165,14 @@ def _look(work: Work, pieces: Sequence[Piece], index: int) -> Place | None:
     record = int(ends[-1]) / len(ends)
     key = 0.0 if keys is None else (_variable(keys) or VALUE * len(keys)) / len(keys)
     return Place(index, max(record + more, LEAST), key, whole, ratios)
+
+
+def _order_keys(work: Work, batch: SourceBatch, start: int) -> pa.Array | None:
+    if work.order is None:
+        return None
+    from tfrec_cli.placing import order_keys
+
+    return order_keys(work, batch, start)[0]
 
 
 def _column_sizes(work: Work, batch: SourceBatch) -> dict[str, float]:

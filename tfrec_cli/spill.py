@@ -8,14 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tfrec_cli.dataset.failures import writing
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.errors import DatasetError
 from tfrec_cli.options import ConvertOptions
 from tfrec_cli.receipts import Receipts
-from tfrec_cli.runlog import runs_folder
-from tfrec_cli.scratch import Scratch
+
+if TYPE_CHECKING:
+    from tfrec_cli.scratch import Scratch
 
 RUNS = "runs"
 """Where in the stage's folder for scratch files sorted runs are."""
@@ -53,6 +55,9 @@ def spill_folder(
 
 def _scratch(parent: str | None, receipts: Receipts | None) -> Scratch:
     """A folder in `parent`: that of the run which is gone on with, or a new one."""
+    from tfrec_cli.runlog import runs_folder
+    from tfrec_cli.scratch import Scratch
+
     if receipts is None or receipts.folder is None or parent is None:
         return Scratch(parent)
     before = runs_folder(receipts)

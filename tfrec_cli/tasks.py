@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -31,9 +31,10 @@ from tfrec_cli.sources.base import (
     SourceBatch,
     WholeRecords,
 )
-from tfrec_cli.sources.loading import cell_sizes, load_cells
-from tfrec_cli.splitting.splitter import Splitter
 from tfrec_cli.stages import timed_items
+
+if TYPE_CHECKING:
+    from tfrec_cli.splitting.splitter import Splitter
 
 # Bytes of a record from which on no reader takes it; protobuf's own limit.
 RECORD_LIMIT = MAX_RECORD_BYTES
@@ -78,6 +79,11 @@ class Work:
     splitter: Splitter | None = None
     order: Order | None = None
     records: WholeRecords | None = None
+
+    @property
+    def skips(self) -> bool:
+        """Whether rows that cannot become a record are left out."""
+        return self.on_error == "skip"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +224,8 @@ def _load(
     work: Work, batch: SourceBatch
 ) -> tuple[pa.RecordBatch, list[Fault], tuple[Fingerprint, ...]]:
     """The batch with the bytes of the files that cells name, in columns of their own."""
+    from tfrec_cli.sources.loading import load_cells
+
     data = batch.data
     faults: list[Fault] = []
     fingerprints = [*batch.fingerprints]
@@ -232,6 +240,8 @@ def _load(
 
 def _by_load(work: Work, batch: SourceBatch, most: int) -> Iterator[SourceBatch]:
     """The batch in parts whose named files fit in `most` bytes, or hold one row."""
+    from tfrec_cli.sources.loading import cell_sizes
+
     sizes = np.zeros(batch.data.num_rows, dtype=np.int64)
     for position, feature in _loading(work):
         sizes += cell_sizes(batch.data.column(position), _table(feature, batch))

@@ -23,6 +23,9 @@ MAX_NAME = 150
 SPLIT = re.compile(r"[A-Za-z0-9_-]{1,60}")
 """What a split may be called."""
 
+DEFAULT_SPLIT = "train"
+"""That of records for which nothing names another."""
+
 _FILE = re.compile(r"(.+)\.(tfrecords?|tfrec)(\.gz|\.zz)?", re.IGNORECASE | re.DOTALL)
 _FILE_KINDS: dict[str, Literal["none", "gzip", "zlib"]] = {"": "none", ".gz": "gzip", ".zz": "zlib"}
 _SOURCE = re.compile(

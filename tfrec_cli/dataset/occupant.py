@@ -18,7 +18,6 @@ from tfrec_cli.dataset.failures import writing
 from tfrec_cli.dataset.manifest import INDEXES, MANIFEST, Manifest, read_manifest
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.errors import DamageError, DatasetError, listed, shorten
-from tfrec_cli.records.index import INDEX_FORMATS, index_name
 
 INSIDE = re.compile(r"\.tfrec-([0-9a-f]{8}|lock)")
 """What a run that stages inside DEST calls its own."""
@@ -106,6 +105,8 @@ def _strangers(folder: Path, entries: set[str], manifest: Manifest) -> tuple[str
 
     The index of a shard is, listed or not: a run that adds it may have been killed.
     """
+    from tfrec_cli.records.index import INDEX_FORMATS, index_name
+
     if INDEXES in entries and os.path.isdir(folder / INDEXES):
         entries = entries - {INDEXES}
         entries |= {f"{INDEXES}/{name}" for name in os.listdir(folder / INDEXES)}

@@ -13,15 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfrec_cli.buffers import is_valid, to_numpy
-from tfrec_cli.dataset.naming import SPLIT
+from tfrec_cli.dataset.naming import DEFAULT_SPLIT, SPLIT
 from tfrec_cli.errors import did_you_mean
 from tfrec_cli.schema.cells import NULL_WORDS
 from tfrec_cli.shuffle.identity import Identity, OrderColumn
 from tfrec_cli.shuffle.keys import Keys, fraction_bounds, keyed, text_digests
 from tfrec_cli.sources.base import Fault, SourceBatch
-
-DEFAULT_SPLIT = "train"
-"""That of records for which nothing names another."""
 
 Form = Literal["one", "folders", "column", "hash", "groups", "exact", "classes"]
 Splits = npt.NDArray[np.uint8]
