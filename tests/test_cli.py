@@ -171,9 +171,9 @@ def test_version_names_the_kernel(people: Path) -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     code = (
-        "import sys; sys.argv = ['tfrec', '--help']\n"
+        "import sys\n"
         "from tfrec_cli.cli import main\n"
-        "try: main()\nexcept SystemExit: pass\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
         "heavy = {'pyarrow', 'numpy', 'pandas', 'PIL', 'pydantic', 'yaml', 'fsspec', 'tqdm'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
@@ -189,6 +189,20 @@ def test_a_local_convert_imports_neither_pandas_fsspec_nor_pillow(
         "import sys\n"
         f"import tfrec_cli; tfrec_cli.convert({source!r}, 'out')\n"
         "heavy = {'PIL', 'fsspec', 'pandas', 'tensorflow', 'tfrec_cli.verification'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=people)
+
+
+def test_a_plain_convert_imports_no_room_that_it_does_not_enter(people: Path) -> None:
+    pq.write_table(pa_csv.read_csv(people / "people.csv"), people / "people.parquet")
+    code = (
+        "import sys\n"
+        "import tfrec_cli; tfrec_cli.convert('people.parquet', 'out.tfrecord')\n"
+        "rooms = ('ordering', 'placing', 'scanning', 'runlog', 'resumption', 'freshness',"
+        " 'rejects', 'shuffle.merge', 'dataset.indexes', 'dataset.metadata', 'records.index',"
+        " 'cluster')\n"
+        "heavy = {'pyarrow.compute', *(f'tfrec_cli.{room}' for room in rooms)}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=people)

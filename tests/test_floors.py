@@ -17,6 +17,7 @@ FLOORS = [
         "options",
         "progress",
         "buffers",
+        "compute",
         "kinds",
         "words",
         "wrappings",

@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tfrec_cli import compute as pc
+
 _INT32_MAX = 2**31 - 1
 _NUMBERS = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -88,6 +90,34 @@ def scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
     return pa.nulls(1, kind)[0] if value is None else from_values([value], kind)[0]
 
 
+def lengths(array: pa.Array) -> npt.NDArray[np.int64]:
+    """Bytes of each value of an array of text or bytes, items of each list; 0 where it is null.
+
+    array: of lists of any form, or of text or bytes with offsets.
+    """
+    count, kind = len(array), array.type
+    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+        return to_numpy(pc.list_value_length(array)).astype(np.int64, copy=False)
+    if pa.types.is_fixed_size_list(kind):
+        found = np.full(count, kind.list_size, np.int64)
+    else:
+        found = np.diff(_offsets(array)).astype(np.int64, copy=False)
+    return np.where(is_valid(array), found, 0) if array.null_count else found
+
+
+def items(array: pa.Array) -> pa.Array:
+    """The items of all lists of an array, those of null lists left out."""
+    is_view = pa.types.is_list_view(array.type) or pa.types.is_large_list_view(array.type)
+    if array.null_count or is_view:
+        return array.flatten()
+    if pa.types.is_fixed_size_list(array.type):
+        size = array.type.list_size
+        return array.values.slice(array.offset * size, len(array) * size)
+    bounds = _offsets(array)
+    first = int(bounds[0])
+    return array.values.slice(first, int(bounds[-1]) - first)
+
+
 def byte_size(data: pa.Array | pa.RecordBatch | pa.Table) -> int:
     """The bytes that the values of `data` take, or where this release of Arrow cannot tell (slices
     of a view type before pyarrow 22) those of the buffers that hold them.
@@ -109,6 +139,17 @@ def nulled(array: pa.Array, gone: npt.NDArray[np.bool_]) -> pa.Array:
     validity = pa.py_buffer(bytes(array.offset // 8) + bits)
     buffers = [validity, *array.buffers()[1:]]
     return pa.Array.from_buffers(array.type, len(array), buffers, offset=array.offset)
+
+
+def _offsets(array: pa.Array) -> npt.NDArray[Any]:
+    """Where values begin, and where the last ends."""
+    kind = array.type
+    large = kind in (pa.large_string(), pa.large_binary()) or pa.types.is_large_list(kind)
+    dtype = np.dtype(np.int64 if large else np.int32)
+    data = array.buffers()[1]
+    if data is None or not len(array):
+        return np.zeros(1, dtype)
+    return np.frombuffer(data, dtype, len(array) + 1, array.offset * dtype.itemsize)
 
 
 def _joined(parts: list[bytes], kind: pa.DataType, nulls: npt.NDArray[np.bool_] | None) -> pa.Array:

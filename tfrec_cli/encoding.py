@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tfrec_cli import _kernel
 from tfrec_cli._kernel.model import MAX_RECORD_BYTES, Encoded, FeatureColumn, RecordSizeError
-from tfrec_cli.buffers import byte_size, to_numpy
+from tfrec_cli.buffers import byte_size, items, lengths
 
 
 class RecordTooLarge(Exception):
@@ -101,10 +100,9 @@ def _value_bytes(array: pa.Array, integer: int, text: int = _TEXT) -> npt.NDArra
     """
     kind = array.type
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return to_numpy(pc.binary_length(array)).astype(np.int64) + text
+        return lengths(array) + text
     if pa.types.is_int64(kind) or pa.types.is_float32(kind):
         return np.full(len(array), integer if pa.types.is_int64(kind) else 4, np.int64)
-    lengths = to_numpy(pc.list_value_length(array))
-    bounds = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    before = np.concatenate([[0], np.cumsum(_value_bytes(array.flatten(), integer, text))])
+    bounds = np.concatenate([[0], np.cumsum(lengths(array))])
+    before = np.concatenate([[0], np.cumsum(_value_bytes(items(array), integer, text))])
     return np.asarray(np.diff(before[bounds]), np.int64)

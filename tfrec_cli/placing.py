@@ -9,8 +9,8 @@ from itertools import chain, pairwise
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tfrec_cli import compute as pc
 from tfrec_cli._kernel.model import FeatureColumn
 from tfrec_cli.buffers import from_numpy
 from tfrec_cli.encoding import row_bounds

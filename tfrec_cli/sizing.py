@@ -15,8 +15,8 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tfrec_cli import compute as pc
 from tfrec_cli._kernel.model import FeatureColumn
 from tfrec_cli.buffers import byte_size, from_numpy, is_valid, to_numpy
 from tfrec_cli.encoding import RecordTooLarge, encode_rows

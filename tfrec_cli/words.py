@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tfrec_cli import compute as pc
 from tfrec_cli.buffers import from_values, scalar, to_numpy
 from tfrec_cli.kinds import is_binary, is_list, is_text
 

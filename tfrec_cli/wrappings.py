@@ -6,8 +6,8 @@ import contextlib
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tfrec_cli import compute as pc
 from tfrec_cli.buffers import from_numpy
 from tfrec_cli.kinds import is_binary, is_list, is_packed, is_text
 

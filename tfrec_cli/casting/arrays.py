@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tfrec_cli.buffers import from_numpy, is_valid, to_numpy
+from tfrec_cli import compute as pc
+from tfrec_cli.buffers import from_numpy, is_valid, items, lengths
 from tfrec_cli.kinds import is_list
 from tfrec_cli.wrappings import longest, plain, widened
 
@@ -103,8 +103,8 @@ def unnest(array: pa.Array, drop_nulls: bool = False) -> Nested:
 
 
 def _one_level(array: pa.Array) -> Nested:
-    lengths = to_numpy(pc.list_value_length(array))
-    return Nested(valid(array), (_offsets(lengths),), plain(array.flatten()), np.empty(0, np.int64))
+    bounds = _offsets(lengths(array))
+    return Nested(valid(array), (bounds,), plain(items(array)), np.empty(0, np.int64))
 
 
 def _offsets(lengths: Any) -> Offsets:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tfrec_cli import compute as pc
 from tfrec_cli._kernel.model import FeatureColumn
 from tfrec_cli.buffers import from_numpy, nulled, to_numpy
 from tfrec_cli.casting.arrays import Mask, Nested, fill, follow, unnest, valid

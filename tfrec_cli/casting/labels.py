@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tfrec_cli import compute as pc
 from tfrec_cli.buffers import from_numpy, from_values, scalar
 from tfrec_cli.casting.arrays import fill, valid
 from tfrec_cli.casting.literals import leaf_of

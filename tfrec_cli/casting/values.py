@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tfrec_cli.buffers import from_numpy, scalar, to_numpy
+from tfrec_cli import compute as pc
+from tfrec_cli.buffers import from_numpy, nulled, scalar, to_numpy
 from tfrec_cli.casting.arrays import valid
 from tfrec_cli.errors import Fault
 from tfrec_cli.kinds import is_binary, is_text
@@ -88,7 +88,7 @@ def _to_int64(asked: _Asked) -> Values:
     if pa.types.is_uint64(kind):
         return _where(asked, _over_int64(array), lambda kept: pc.cast(kept, pa.int64()))
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
-        return Values(pc.cast(array, pa.int64()))
+        return Values(array if kind == pa.int64() else pc.cast(array, pa.int64()))
     if pa.types.is_floating(kind):
         return _float_to_int64(asked)
     if pa.types.is_decimal(kind):
@@ -179,15 +179,14 @@ def _to_float(asked: _Asked) -> Values:
     elif not (pa.types.is_boolean(kind) or pa.types.is_integer(kind)):
         return _unreadable(asked)
     whole = pc.cast(array, pa.uint8()) if pa.types.is_boolean(kind) else array
-    numbers = to_numpy(whole).astype(np.float32)
-    return Values(from_numpy(numbers, ~valid(array) if array.null_count else None))
+    return Values(_as_float32(whole))
 
 
 _BEYOND_FLOAT = "is beyond float32 (about 3.4e38) and would become infinite"
 
 
 def _parsed_floats(asked: _Asked, parsed: Parsed, other: str) -> Values:
-    rounded = pc.cast(parsed.values, pa.float32(), safe=False)
+    rounded = _as_float32(parsed.values)
     if not len(parsed.bad) and not len(parsed.beyond):
         return Values(rounded)
     return Values(
@@ -199,17 +198,24 @@ def _parsed_floats(asked: _Asked, parsed: Parsed, other: str) -> Values:
     )
 
 
+def _as_float32(array: pa.Array) -> pa.Array:
+    """Numbers, each as the nearest float32; infinite beyond them."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        numbers = to_numpy(array).astype(np.float32)
+    return from_numpy(numbers, ~valid(array) if array.null_count else None)
+
+
 def _round(asked: _Asked) -> Values:
-    rounded = pc.cast(asked.array, pa.float32(), safe=False)
+    rounded = _as_float32(asked.array)
     if pa.types.is_float16(asked.array.type):
         return Values(rounded)
-    infinite = to_numpy(pc.is_inf(rounded))
+    infinite = np.isinf(to_numpy(rounded))
     if infinite.any():
-        made = infinite & ~to_numpy(pc.is_inf(asked.array))
+        made = infinite & ~np.isinf(to_numpy(asked.array))
         places = np.flatnonzero(made)
         if len(places):
             hint = f"Mend or leave out such values, {SKIP}"
-            rounded = pc.if_else(from_numpy(made), scalar(None, pa.float32()), rounded)
+            rounded = nulled(rounded, made)
             return Values(rounded, asked.faults(places, _BEYOND_FLOAT, hint))
     return Values(rounded)
 
@@ -221,8 +227,6 @@ def _to_bytes(asked: _Asked) -> Values:
     array, kind = asked.array, asked.array.type
     if is_binary(kind):
         return Values(array)
-    if pa.types.is_large_string(kind):
-        return Values(pc.cast(array, pa.large_binary()))
     texts = array if is_text(kind) else as_text(array)
     faults: tuple[Fault, ...] = ()
     if pa.types.is_timestamp(kind):
@@ -232,7 +236,8 @@ def _to_bytes(asked: _Asked) -> Values:
             reason = f"({kind.unit} since 1970) is beyond the years that ISO 8601 spells"
             hint = f"Leave `time: iso8601` out for {asked.feature.key}, {SKIP}"
             faults = units.faults(far, reason, hint)
-    return Values(pc.cast(texts, pa.binary()), faults)
+    large = pa.types.is_large_string(texts.type)
+    return Values(texts.view(pa.large_binary() if large else pa.binary()), faults)
 
 
 def _unreadable(asked: _Asked) -> Values:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tfrec_cli import compute as pc
 from tfrec_cli._kernel import encode
 from tfrec_cli._kernel.model import FeatureColumn
 from tfrec_cli.estimates.sample import Part

@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tfrec_cli import compute as pc
 from tfrec_cli.buffers import from_values, is_valid, scalar, to_numpy
 from tfrec_cli.export.nesting import levels_of, row_offsets
 from tfrec_cli.words import as_text

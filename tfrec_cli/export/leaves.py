@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tfrec_cli import compute as pc
 from tfrec_cli.buffers import from_numpy, from_values, is_valid, to_numpy
 from tfrec_cli.kinds import is_text
 from tfrec_cli.schema.arrowtypes import family, unwrapped

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tfrec_cli import compute as pc
 from tfrec_cli.buffers import from_values, rows_without_columns
 from tfrec_cli.dataset.manifest import SCHEMA, FeatureFacts, manifest_path
 from tfrec_cli.dataset.naming import Dest

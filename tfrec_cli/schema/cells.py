@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tfrec_cli import _kernel
+from tfrec_cli import compute as pc
 from tfrec_cli.buffers import from_numpy, from_values, is_valid, scalar, to_numpy
 
 Positions = npt.NDArray[np.int64]

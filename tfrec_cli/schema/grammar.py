@@ -41,8 +41,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tfrec_cli import compute as pc
 from tfrec_cli.buffers import from_numpy, nulled, to_numpy
 from tfrec_cli.errors import shorten
 from tfrec_cli.schema import cells as reading

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tfrec_cli import compute as pc
 from tfrec_cli.buffers import from_numpy, is_valid, nulled, to_numpy
 from tfrec_cli.schema.grammar import TextRules, null_missing, parse_float, parse_int64
 from tfrec_cli.words import as_text

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tfrec_cli import compute as pc
 from tfrec_cli.buffers import is_valid, scalar, to_numpy
 from tfrec_cli.errors import UsageError
 from tfrec_cli.kinds import is_binary, is_text

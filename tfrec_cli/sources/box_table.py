@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tfrec_cli import compute as pc
 from tfrec_cli.buffers import nulled, to_numpy
 from tfrec_cli.errors import Location, SourceError, shorten
 from tfrec_cli.schema.grammar import TextRules, null_declared, parse_float

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tfrec_cli import compute as pc
 from tfrec_cli.kinds import is_packed, is_viewless_list
 from tfrec_cli.sources.base import Fault
 from tfrec_cli.wrappings import values_and_places

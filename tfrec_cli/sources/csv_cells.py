@@ -233,9 +233,15 @@ def _value(cell: tuple[bytes, bool], quoted_empty: bool) -> bytes | None:
 def _as_text(column: pa.Array, name: str) -> tuple[pa.Array, dict[int, Fault]]:
     """The column as strings, and the rows whose cell is not UTF-8."""
     try:
-        return column.cast(pa.string()), {}
+        text = column.view(pa.string())
+        text.validate(full=True)
     except pa.ArrowInvalid:
-        pass
+        return _with_escapes(column, name)
+    return text, {}
+
+
+def _with_escapes(column: pa.Array, name: str) -> tuple[pa.Array, dict[int, Fault]]:
+    """The column as strings, what is not UTF-8 escaped, and the rows of such cells."""
     faults: dict[int, Fault] = {}
     texts: list[str | None] = []
     for row, cell in enumerate(column.to_pylist()):

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tfrec_cli.buffers import from_numpy, to_numpy
+from tfrec_cli import compute as pc
+from tfrec_cli.buffers import from_numpy, lengths, to_numpy
 from tfrec_cli.kinds import is_binary, is_packed, is_text, is_viewless_list
 from tfrec_cli.sources.footer import open_parquet
 from tfrec_cli.wrappings import values_and_places
@@ -76,7 +76,7 @@ def _lengths(values: pa.Array) -> Sizes:
     if pa.types.is_string_view(values.type) or pa.types.is_binary_view(values.type):
         return np.array([len(v.as_buffer() or b"") for v in values], np.int64)
     if is_text(values.type) or is_binary(values.type):
-        return _int64(to_numpy(pc.binary_length(values)))
+        return lengths(values)
     return _none(values)
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tfrec_cli import compute as pc
 from tfrec_cli._kernel import crc32c
 from tfrec_cli.sources.base import Fault, Fingerprint
 from tfrec_cli.sources.files import as_found, display

@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tfrec_cli import compute as pc
 from tfrec_cli.buffers import is_valid, to_numpy
 from tfrec_cli.dataset.naming import DEFAULT_SPLIT, SPLIT
 from tfrec_cli.errors import did_you_mean

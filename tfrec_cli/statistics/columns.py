@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tfrec_cli import compute as pc
 from tfrec_cli.buffers import from_values, scalar, to_numpy
 from tfrec_cli.reading.features import NO_KIND, FeatureInfo
 from tfrec_cli.statistics.moments import Moments, moments
