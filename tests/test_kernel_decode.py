@@ -332,6 +332,39 @@ def test_values_up_to_the_end_of_the_buffer(body):
         assert decoded.columns[0].to_pylist() == [b"a" * size] * 3
 
 
+@pytest.mark.parametrize("long_from", [0, 1, 511, 512, 513, 1299, 1300])
+def test_text_short_and_long_in_many_records(long_from):
+    sizes = [0, 1, 3, 15, 16, 17, 63, 64]
+    records = []
+    for number in range(1300):
+        size = 65 + number % 9 if number >= long_from and number % 3 == 0 else sizes[number % 8]
+        text = bytes([number % 251]) * size
+        entries = [entry(b"x", texts(text)), entry(b"n", ints(number))]
+        if number % 7 == 0:
+            # Of two the last counts, whichever of them is long; and some are of another kind.
+            entries.insert(number % 2 * 2, entry(b"x", texts(b"other" * (number % 40))))
+        if number % 11 == 0:
+            entries.append(entry(b"x", ints(1)))
+        broken = b"\x0a\x7f" if number % 13 == 0 else b""
+        records.append(example(*entries) + broken)
+    wanted = [Wanted(b"x", "bytes"), Wanted(b"n", "int64")]
+    found = agreed(records, wanted)
+    assert len(found.invalid) == 100
+    if long_from > 4:
+        assert found.columns[0][4].as_py() == b"\x04" * 16
+    agreed(records, [Wanted(b"x", "bytes", True), Wanted(b"n", "int64", True)])
+
+
+def test_keys_of_every_size_that_differ_in_one_byte():
+    for size in range(20):
+        key = bytes(range(97, 97 + size))
+        others = [key[:i] + b"!" + key[i + 1 :] for i in range(size)]
+        records = [example(entry(name, ints(7))) for name in (key, *others, key)]
+        found = agreed(records, [Wanted(key, "int64")])
+        assert found.columns[0].to_pylist() == [7, *[None] * size, 7]
+        assert len(found.unknown) == size
+
+
 @pytest.mark.parametrize("ends", [[15], [16, 20], [40, 20], [33], [-1]])
 def test_ends_outside_the_buffer_are_refused(body, ends):
     with pytest.raises(ValueError, match="fit"):

@@ -29,15 +29,19 @@ typedef struct {
 
 /* A key and, where it is asked for (its kind is not FOUND_NONE), the column that it becomes.
  *
- * Scalars: `values` has a place for each record, or for bytes `starts` and, until the end, in
- * `offsets[record + 1]` the size. Lists: `offsets` has where each record's items end among the
+ * Scalars: `values` has a place for each record, or for bytes, until the end, `offsets[record + 1]`
+ * the size. `text` has the values of bytes one after the other, copied while their record is near,
+ * up to record `copied`; from there on, `starts` says where in the data they are. Lists: `offsets` has where each record's items end among the
  * `count` ones of `items`: int64, float or Bit. */
 typedef struct {
     Part key;
     int kind, is_list;
     uint8_t *validity, *values, *items;
     int32_t *offsets;
+    uint8_t *text;
+    int64_t text_start, text_size, text_room; /* where the value of the record at hand begins */
     uint32_t *starts;
+    int64_t copied;
     int64_t count, room, valid;
     int64_t seen, first; /* the last record that has the key, and the first, -1 for none */
     int fault;           /* of the record `seen` */
@@ -45,7 +49,7 @@ typedef struct {
 } Target;
 
 typedef struct {
-    const uint8_t *data;
+    const uint8_t *data, *end;
     int64_t rows, row; /* the number of records, and the one at hand */
     Target *targets;
     int64_t count, room, wanted; /* the first `wanted` are asked for, the others just met */
@@ -77,6 +81,17 @@ static int items_reserve(Target *target, int64_t more) {
     return DECODED;
 }
 
+#define DECODE_SLACK 16
+#define SHORT_TEXT 64
+
+/* A value's bytes, most of them short. has_room: whether 16 may be read, whatever the size. */
+static inline void bytes_copy(uint8_t *out, const uint8_t *from, int64_t size, int has_room) {
+    if (size <= DECODE_SLACK && has_room)
+        memcpy(out, from, DECODE_SLACK);
+    else if (size)
+        memcpy(out, from, (size_t)size);
+}
+
 static inline void cell_valid(const Decoder *decoder, Target *target) {
     target->validity[decoder->row >> 3] |= (uint8_t)(1 << (decoder->row & 7));
     target->valid++;
@@ -98,9 +113,10 @@ static void cell_undo(const Decoder *decoder, Target *target) {
     }
     if (target->is_list)
         target->count = target->offsets[row];
-    else if (target->kind == FOUND_BYTES)
+    else if (target->kind == FOUND_BYTES) {
+        target->text_size = target->text_start;
         target->offsets[row + 1] = 0;
-    else
+    } else
         memset(target->values + row * item_width(target), 0, (size_t)item_width(target));
     if (target->fault == FAULT_KIND && --faults->kind_records == 0)
         faults->kind_first = faults->kind_found = -1;
@@ -122,18 +138,49 @@ static void cell_fault(const Decoder *decoder, Target *target, int fault, int64_
     }
 }
 
+static int text_reserve(Target *target) {
+    int64_t room = target->text_room ? 2 * target->text_room : 4096;
+    uint8_t *text = realloc(target->text, (size_t)room);
+    if (!text)
+        return NO_MEMORY;
+    target->text = text;
+    target->text_room = room;
+    return DECODED;
+}
+
+/* A value of bytes, the only one of its record. While all are short they are copied at once: later
+ * their records would have to be fetched anew for each column. */
+static inline int cell_bytes(const Decoder *decoder, Target *target, const Part *bytes) {
+    int64_t size = bytes->end - bytes->at, row = decoder->row;
+    target->offsets[row + 1] = (int32_t)size;
+    if (size <= SHORT_TEXT && row < target->copied) {
+        if (target->text_start + SHORT_TEXT > target->text_room && text_reserve(target))
+            return NO_MEMORY;
+        bytes_copy(target->text + target->text_start, bytes->at, size,
+                   decoder->end - bytes->at >= DECODE_SLACK);
+        target->text_size = target->text_start + size;
+        return DECODED;
+    }
+    if (row < target->copied) {
+        target->copied = row;
+        target->text_size = target->text_start;
+        target->starts = calloc((size_t)decoder->rows, sizeof *target->starts);
+        if (!target->starts)
+            return NO_MEMORY;
+    }
+    target->starts[row] = (uint32_t)(bytes->at - decoder->data);
+    return DECODED;
+}
+
 /* One value: bytes by their place, numbers by their bits. */
 static inline int cell_put(const Decoder *decoder, Target *target, const Part *bytes,
                            uint64_t bits) {
     Bit bit = {0, 0};
     uint8_t *place;
+    if (!target->is_list && target->kind == FOUND_BYTES)
+        return cell_bytes(decoder, target, bytes);
     if (target->kind == FOUND_BYTES)
         bit = (Bit){(uint32_t)(bytes->at - decoder->data), (uint32_t)(bytes->end - bytes->at)};
-    if (!target->is_list && target->kind == FOUND_BYTES) {
-        target->starts[decoder->row] = bit.start;
-        target->offsets[decoder->row + 1] = (int32_t)bit.size;
-        return DECODED;
-    }
     if (target->is_list) {
         if (items_reserve(target, 1))
             return NO_MEMORY;
@@ -310,6 +357,7 @@ static inline int cell_take(Decoder *decoder, Target *target, Part part, Part *f
     if (target->seen == decoder->row)
         cell_undo(decoder, target);
     target->seen = decoder->row;
+    target->text_start = target->text_size;
     if (target->kind == FOUND_NONE) {
         if (target->first < 0)
             target->first = decoder->row;
@@ -399,11 +447,30 @@ static int decode_other(Decoder *decoder, Part part) {
     return cell_take(decoder, &decoder->targets[target], part, NULL);
 }
 
+/* Whether two keys of one size are the same. Most have some bytes: to call a function for each of
+ * them takes longer than to compare them. */
+static inline int key_matches(const uint8_t *a, const uint8_t *b, int64_t size) {
+    uint32_t first[2], last[2];
+    if (size > 8)
+        return load64(a) == load64(b) && memcmp(a + 8, b + 8, (size_t)size - 8) == 0;
+    if (size == 8)
+        return load64(a) == load64(b);
+    if (size < 4) {
+        /* The first, the middle and the last of up to three bytes are all of them. */
+        return !size || (a[0] == b[0] && a[size / 2] == b[size / 2] && a[size - 1] == b[size - 1]);
+    }
+    memcpy(&first[0], a, 4);
+    memcpy(&first[1], b, 4);
+    memcpy(&last[0], a + size - 4, 4);
+    memcpy(&last[1], b + size - 4, 4);
+    return first[0] == first[1] && last[0] == last[1];
+}
+
 /* Whether an entry is the key `key`, then one Feature and nothing else. */
 static inline int entry_is(Part part, Part key, Part *feature) {
     int64_t size = key.end - key.at;
     if (size >= 0x80 || part.end - part.at < size + 4 || part.at[0] != 0x0a ||
-        part.at[1] != size || memcmp(part.at + 2, key.at, (size_t)size) != 0)
+        part.at[1] != size || !key_matches(part.at + 2, key.at, size))
         return 0;
     *feature = (Part){part.at + 2 + size, part.end};
     return part_only(feature, 0x12);
@@ -462,6 +529,23 @@ static inline void decode_ends(Decoder *decoder) {
     }
 }
 
+/* Records whose places in the columns are made ready in one go, just before they are written: then
+ * they are in the cache. */
+#define DECODE_ROWS 512
+
+static void decode_clear(Decoder *decoder) {
+    int64_t first = decoder->row, left = decoder->rows - first;
+    int64_t rows = left < DECODE_ROWS ? left : DECODE_ROWS;
+    for (Target *target = decoder->targets; target < decoder->targets + decoder->wanted; target++) {
+        memset(target->validity + first / 8, 0, (size_t)(rows / 8 + (rows % 8 > 0)));
+        if (target->is_list || target->kind == FOUND_BYTES)
+            memset(target->offsets + first + 1, 0, (size_t)rows * sizeof *target->offsets);
+        else
+            memset(target->values + first * item_width(target), 0,
+                   (size_t)(rows * item_width(target)));
+    }
+}
+
 /* The framed records of the data that end at `ends`, which lie within it. */
 static int decode_run(Decoder *decoder, const int64_t *ends) {
     uint64_t room = 256;
@@ -473,6 +557,8 @@ static int decode_run(Decoder *decoder, const int64_t *ends) {
     for (int64_t i = 0; i < decoder->rows; i++) {
         Part part = {decoder->data + (i ? ends[i - 1] : 0) + 12, decoder->data + ends[i] - 4};
         decoder->row = i;
+        if (i % DECODE_ROWS == 0)
+            decode_clear(decoder);
         int fault = decode_record(decoder, part);
         if (fault == NO_EXAMPLE) {
             decode_undo(decoder);
@@ -493,25 +579,18 @@ static int64_t bytes_ends(int32_t *ends, int64_t count) {
     return ends[count];
 }
 
-#define DECODE_SLACK 16
-
-/* A value's bytes, most of them short. has_room: whether 16 may be read, whatever the size. */
-static inline void bytes_copy(uint8_t *out, const uint8_t *from, int64_t size, int has_room) {
-    if (size <= DECODE_SLACK && has_room)
-        memcpy(out, from, DECODE_SLACK);
-    else if (size)
-        memcpy(out, from, (size_t)size);
-}
-
 /* The bytes of a column's values, one after the other, into `out`, which has 16 more
  * behind them. size: of the data that they are in. */
 static void bytes_gather(const Decoder *decoder, const Target *target, const int32_t *ends,
                          int64_t size, uint8_t *out) {
     const Bit *bits = (const Bit *)(const void *)target->items;
     int64_t count = target->is_list ? target->count : decoder->rows;
-    for (int64_t i = 0; i < count; i++) {
+    if (target->text_size)
+        memcpy(out, target->text, (size_t)target->text_size);
+    for (int64_t i = target->is_list ? 0 : target->copied; i < count; i++) {
         int64_t start = target->is_list ? bits[i].start : target->starts[i];
-        bytes_copy(out + ends[i], decoder->data + start, ends[i + 1] - ends[i], start + DECODE_SLACK <= size);
+        bytes_copy(out + ends[i], decoder->data + start, ends[i + 1] - ends[i],
+                   start + DECODE_SLACK <= size);
     }
 }
 
@@ -519,6 +598,7 @@ static void decoder_free(Decoder *decoder) {
     for (int64_t t = 0; t < decoder->wanted && decoder->targets; t++) {
         free(decoder->targets[t].items);
         free(decoder->targets[t].starts);
+        free(decoder->targets[t].text);
     }
     free(decoder->targets);
     free(decoder->hashed);

@@ -404,7 +404,7 @@ static void decoding_free(Decoding *decoding) {
     decoder_free(&decoding->decoder);
 }
 
-/* Clear a target's buffers and point it to them; whether they are large enough. */
+/* Point a target to its buffers; whether they are large enough. */
 static int target_prepare(Target *target, const Py_buffer *validity, const Py_buffer *table,
                           int64_t rows) {
     int is_table = target->is_list || target->kind == FOUND_BYTES;
@@ -413,11 +413,11 @@ static int target_prepare(Target *target, const Py_buffer *validity, const Py_bu
         !holds(view(validity), rows / 8 + (rows % 8 > 0), 1) ||
         !holds(view(table), places, width) || (uintptr_t)table->buf % sizeof(int64_t) != 0)
         return 0;
-    memset(validity->buf, 0, (size_t)(rows / 8 + (rows % 8 > 0)));
-    memset(table->buf, 0, (size_t)(places * width));
     target->validity = validity->buf;
     target->values = table->buf;
     target->offsets = table->buf;
+    if (is_table)
+        target->offsets[0] = 0;
     return 1;
 }
 
@@ -452,11 +452,7 @@ static int decoding_parse(Decoding *decoding, PyObject *list) {
             PyErr_SetString(PyExc_ValueError, "a feature's buffers are too small");
             return -1;
         }
-        if (target->kind == FOUND_BYTES && !target->is_list &&
-            !(target->starts = calloc((size_t)decoder->rows + 1, sizeof *target->starts))) {
-            PyErr_NoMemory();
-            return -1;
-        }
+        target->copied = decoder->rows;
         decoder->lists += target->is_list;
         decoder->wanted = decoder->count = t + 1;
     }
@@ -588,6 +584,7 @@ static PyObject *native_decode_examples(PyObject *module, PyObject *args) {
     } else {
         Decoder *decoder = &decoding.decoder;
         decoder->data = frames.buffer.buf;
+        decoder->end = decoder->data + frames.buffer.len;
         decoder->rows = frames.count;
         if (!decoding_parse(&decoding, list)) {
             int fault;
