@@ -115,7 +115,12 @@ def test_rooms_do_not_import_in_rings() -> None:
 
 
 # But for the one whose files are records, and for what it consists of: it takes them as they are.
-READ_RECORDS = {"sources.tfrecord", "sources.recordfiles", "sources.recordsurvey"}
+READ_RECORDS = {
+    "sources.foreign",
+    "sources.tfrecord",
+    "sources.recordfiles",
+    "sources.recordsurvey",
+}
 
 
 def test_sources_know_nothing_of_records() -> None:

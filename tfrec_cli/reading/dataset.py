@@ -258,7 +258,7 @@ class RecordDataset:
 
     def only(self, split: str) -> RecordDataset:
         """The dataset with the files of one split alone. Raises UsageError for none."""
-        found = Dataset(self.path, self.files_of(split), self.manifest, None, self.findings)
+        found = Dataset(self.path, self.files_of(split), self.manifest, self.findings)
         return RecordDataset(found, self.jobs).handling(self.on_error)
 
     def files_of(self, split: Choice) -> tuple[Target, ...]:

@@ -7,9 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tfrec_cli.dataset.manifest import FeatureFacts, Manifest
+from tfrec_cli.dataset.manifest import SCHEMA, FeatureFacts, Manifest
 from tfrec_cli.decoding import KINDS
-from tfrec_cli.schema import Feature, Schema, parse_type, read_label_file, row_lengths
+from tfrec_cli.errors import SchemaError
+from tfrec_cli.schema import (
+    Feature,
+    Schema,
+    load_schema,
+    parse_type,
+    read_label_file,
+    row_lengths,
+)
 from tfrec_cli.schema.arrowtypes import anatomy
 from tfrec_cli.schema.binding import Missing
 
@@ -50,6 +58,19 @@ class Expectations:
     origin: str
     features: Mapping[str, Expected]
     is_closed: bool = True
+
+
+def saved_expectations(folder: str, manifest: Manifest | None) -> Expectations | None:
+    """What the records must have that lie in a folder: by its manifest, and by the schema beside
+    it, where that can be read. None where nothing is known of them, as of repaired files.
+    """
+    try:
+        schema = load_schema(Path(folder) / SCHEMA)
+    except SchemaError:
+        schema = None
+    if manifest is not None:
+        return from_manifest(manifest, schema) if manifest.features else None
+    return None if schema is None else from_schema(schema, SCHEMA)
 
 
 def from_manifest(manifest: Manifest, schema: Schema | None) -> Expectations:

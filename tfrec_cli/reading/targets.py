@@ -8,12 +8,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tfrec_cli import _kernel
 from tfrec_cli.dataset.manifest import (
     MANIFEST,
-    SCHEMA,
     Manifest,
     Shard,
     load_manifest,
@@ -23,12 +24,13 @@ from tfrec_cli.dataset.manifest import (
 from tfrec_cli.dataset.naming import parse_dest
 from tfrec_cli.dataset.splitnames import split_of
 from tfrec_cli.dataset.staging import recover
-from tfrec_cli.errors import DamageError, DatasetError, SchemaError, UsageError, shorten
-from tfrec_cli.reading.expectations import Expectations, from_manifest, from_schema
+from tfrec_cli.errors import DamageError, DatasetError, UsageError, shorten
 from tfrec_cli.reading.finding import Finding
 from tfrec_cli.records.framing import HEADER, starts_with_record
-from tfrec_cli.schema import Schema, load_schema
-from tfrec_cli.sources.recordfiles import refuse_foreign
+from tfrec_cli.sources.foreign import refuse_foreign
+
+if TYPE_CHECKING:
+    from tfrec_cli.reading.expectations import Expectations
 
 _NAMED = re.compile(
     r".*(\.tf_?records?|\.tfrec|\.tfr|\.records?)([-_.].*)?|.*-\d{5,}-of-\d{5,}(\..*)?",
@@ -38,7 +40,6 @@ _BESIDE = re.compile(
     r".*\.(json|ya?ml|txt|md|csv|tsv|parquet|py|idx|index|tfindex|pbtxt)", re.IGNORECASE | re.DOTALL
 )
 _NUMBERED = re.compile(r"(.*)-(\d{5,})-of-(\d{5,})(.*)", re.DOTALL)
-_Known = tuple[Manifest | None, Expectations | None]
 _LOST = "reads the files that are there, without an error"
 
 
@@ -51,17 +52,29 @@ class Target:
     shard: Shard | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dataset:
     """Files that belong together. path: as the user gave it. findings: of files that are not
-    there, too many, or beside the shards.
+    there, too many, or beside the shards. home: the folder with the manifest or a schema. asked:
+    what the records must have where somebody says so.
     """
 
     path: str
     files: tuple[Target, ...]
     manifest: Manifest | None = None
-    expected: Expectations | None = None
     findings: tuple[Finding, ...] = field(default=())
+    home: str | None = None
+    asked: Expectations | None = None
+
+    @cached_property
+    def expected(self) -> Expectations | None:
+        """What the records must have; None where nothing is known of it."""
+        if self.asked is not None or self.home is None:
+            return self.asked
+        # Schemas take longer to import than small datasets to be read, and few commands ask.
+        from tfrec_cli.reading.expectations import saved_expectations
+
+        return saved_expectations(self.home, self.manifest)
 
 
 def roll_forward(path: str) -> None:
@@ -80,9 +93,9 @@ def find_datasets(
     Raises DatasetError where there is nothing at a path, or a file that is plainly something else,
     SchemaError for a wrong schema.
     """
-    given = None if schema is None else from_schema(load_schema(schema), shorten(schema))
+    asked = None if schema is None else _asked(schema)
     loose: dict[str, Target] = {}
-    known: dict[str, _Known] = {}
+    known: dict[str, Manifest | None] = {}
     found: list[Dataset] = []
     for path in (match for pattern in paths for match in _matches(pattern)):
         if os.path.isdir(path):
@@ -104,7 +117,14 @@ def find_datasets(
         refuse_foreign(file.path, DatasetError)
     if not found:
         raise DatasetError(f"{shorten(paths[0], 1000)} is no TFRecord file. Name the dataset.")
-    return found if given is None else [replace(d, expected=given) for d in found]
+    return found if asked is None else [replace(d, asked=asked) for d in found]
+
+
+def _asked(schema: str) -> Expectations:
+    from tfrec_cli.reading.expectations import from_schema
+    from tfrec_cli.schema import load_schema
+
+    return from_schema(load_schema(schema), shorten(schema))
 
 
 def _matches(pattern: str) -> list[str]:
@@ -163,8 +183,7 @@ def _folders(path: str) -> list[Dataset]:
             files += [os.path.join(folder, n) for n in sorted(here) if _is_data(folder, n)]
     if files or broken:
         targets = tuple(Target(file, split_of(file)) for file in files)
-        expected = _saved_expectations(path)
-        found.append(Dataset(path, targets, None, expected, (*broken, *_gaps(files))))
+        found.append(Dataset(path, targets, None, (*broken, *_gaps(files)), path))
     if not found:
         raise DatasetError(f"{shorten(path, 1000)}: no TFRecord file is in this folder.")
     return found
@@ -227,11 +246,10 @@ def _ours(folder: str, manifest: Manifest) -> Dataset:
                 Finding(path, "extra shard", text, tensorflow="reads it where a pattern matches")
             )
     findings += _side_files(Path(folder), manifest)
-    expected = _expected(manifest, _saved_schema(Path(folder)))
-    return Dataset(folder, tuple(files), manifest, expected, tuple(findings))
+    return Dataset(folder, tuple(files), manifest, tuple(findings), folder)
 
 
-def _single(path: str, known: dict[str, _Known]) -> Dataset | None:
+def _single(path: str, known: dict[str, Manifest | None]) -> Dataset | None:
     """A file with a manifest: one of its own, or that of the folder it is a shard in.
 
     known: the manifests of folders loaded so far, to be added to.
@@ -240,7 +258,7 @@ def _single(path: str, known: dict[str, _Known]) -> Dataset | None:
     home = os.fspath(manifest_path(path).parent)
     try:
         own = _load(home, known)
-        manifest, expected = own if own[0] else _load(folder, known)
+        manifest = own or _load(folder, known)
     except DamageError as error:
         return Dataset(path, (Target(path, split_of(path)),), findings=(_broken(path, error),))
     places = (
@@ -251,18 +269,19 @@ def _single(path: str, known: dict[str, _Known]) -> Dataset | None:
     if manifest is None or name not in places:
         return None
     shard, split = places[name]
-    findings = _side_files(Path(home), manifest) if own[0] else []
+    findings = _side_files(Path(home), manifest) if own else []
+    where = home if own else folder
     if not os.path.lexists(path):
-        return Dataset(path, (), manifest, expected, (_missing(path, shard), *findings))
+        return Dataset(path, (), manifest, (_missing(path, shard), *findings), where)
     # The split of a single file is `train` where nobody said anything else.
-    split = (split_of(path) or split) if own[0] else split
-    return Dataset(path, (Target(path, split, shard),), manifest, expected, tuple(findings))
+    split = (split_of(path) or split) if own else split
+    return Dataset(path, (Target(path, split, shard),), manifest, tuple(findings), where)
 
 
-def _is_beside(path: str, known: dict[str, _Known]) -> bool:
+def _is_beside(path: str, known: dict[str, Manifest | None]) -> bool:
     """Whether a file is the manifest of a dataset, or beside its shards: `dataset/*` names it."""
     try:
-        manifest, _ = _load(os.path.dirname(path) or ".", known)
+        manifest = _load(os.path.dirname(path) or ".", known)
     except DamageError:
         return os.path.basename(path) == MANIFEST
     return manifest is not None and os.path.basename(path) in {
@@ -271,18 +290,11 @@ def _is_beside(path: str, known: dict[str, _Known]) -> bool:
     }
 
 
-def _load(folder: str, known: dict[str, _Known]) -> _Known:
-    """The manifest in a folder, and what it says of the records."""
+def _load(folder: str, known: dict[str, Manifest | None]) -> Manifest | None:
+    """The manifest in a folder, loaded once."""
     if folder not in known:
-        manifest = read_manifest(Path(folder) / MANIFEST)
-        schema = _saved_schema(Path(folder)) if manifest else None
-        known[folder] = manifest, _expected(manifest, schema) if manifest else None
+        known[folder] = read_manifest(Path(folder) / MANIFEST)
     return known[folder]
-
-
-def _expected(manifest: Manifest, schema: Schema | None) -> Expectations | None:
-    """What the records must have; None where nothing is known of them, as of repaired files."""
-    return from_manifest(manifest, schema) if manifest.features else None
 
 
 def _missing(path: str, shard: Shard) -> Finding:
@@ -315,16 +327,3 @@ def _side_files(folder: Path, manifest: Manifest) -> list[Finding]:
             text = "it is not the file that was written with the shards"
         findings.append(Finding(os.fspath(path), "side file", text))
     return findings
-
-
-def _saved_schema(folder: Path) -> Schema | None:
-    """The schema that lies with a dataset, where it can be read."""
-    try:
-        return load_schema(folder / SCHEMA)
-    except SchemaError:
-        return None
-
-
-def _saved_expectations(folder: str) -> Expectations | None:
-    schema = _saved_schema(Path(folder))
-    return None if schema is None else from_schema(schema, SCHEMA)

@@ -32,7 +32,7 @@ from tfrec_cli.repair.content import Content, open_content
 from tfrec_cli.repair.losses import LOST, FileOutcome, Loss, RepairReport, loss_lines
 from tfrec_cli.repair.salvage import Run, salvage
 from tfrec_cli.sources.files import fingerprint
-from tfrec_cli.sources.recordfiles import refuse_foreign
+from tfrec_cli.sources.foreign import refuse_foreign
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,15 +18,13 @@ from tfrec_cli.dataset.manifest import (
     read_manifest,
 )
 from tfrec_cli.dataset.splitnames import split_of
-from tfrec_cli.errors import DamageError, SchemaError, SourceError, TfrecError, listed
-from tfrec_cli.records.framing import HEADER, sniff, starts_with_record
+from tfrec_cli.errors import DamageError, SchemaError, SourceError, listed
 from tfrec_cli.schema.model import Schema
 from tfrec_cli.schema.yaml import load_schema
-from tfrec_cli.sources.files import counted, display, expand_inputs, has_suffix, some
-from tfrec_cli.sources.magic import kind_of_file
+from tfrec_cli.sources.files import counted, display, expand_inputs, some
+from tfrec_cli.sources.foreign import HEAD, holds_records, refuse_foreign
 from tfrec_cli.sources.suffixes import TFRECORD_SUFFIXES
 
-_HEAD = 4096
 _NUMBERED = re.compile(r"(.*)-(\d{5,9})-of-(\d{5,9})(.*)", re.DOTALL)
 
 
@@ -71,57 +68,10 @@ class RecordFiles:
     notices: tuple[str, ...] = ()
 
 
-def holds_records(head: bytes) -> bool:
-    """Whether a file that begins with `head` is TFRecord: plain, GZIP or ZLIB."""
-    return starts_with_record(_inflated(head)[:HEADER])
-
-
-def foreign_kind(path: str) -> str | None:
-    """What the file at `path` is, as in `a Parquet file`, where its first bytes say that it is
-    another thing than TFRecord; None for TFRecord, an empty file, and where nobody can tell, as of
-    damage: any few bytes may look like text, so that a name of TFRecord counts for more. Raises
-    OSError.
-    """
-    with open(path, "rb") as file:
-        head = file.read(_HEAD)
-    inflated = _inflated(head)
-    if starts_with_record(inflated[:HEADER]) or (kind := kind_of_file(inflated)) is None:
-        return None
-    if kind == "text" and has_suffix(path, (*TFRECORD_SUFFIXES, ".gz", ".zz")):
-        return None
-    return kind if inflated is head else f"{kind} inside {sniff(head[:HEADER]).upper()}"
-
-
-def refuse_foreign(path: str, error: type[TfrecError]) -> None:
-    """Raise `error` where the file at `path` is told by its first bytes to be no TFRecord."""
-    try:
-        kind = foreign_kind(path)
-    except OSError:
-        # Reading it will say so.
-        return
-    if kind is not None:
-        raise error(
-            f"{display(path)}: no TFRecord file: it is {kind}. Name TFRecord files; `tfrec "
-            "convert` makes them of tables and pictures."
-        )
-
-
-def _inflated(head: bytes) -> bytes:
-    """The content that a file's first bytes hold: `head` itself where it is not compressed."""
-    if sniff(head[:HEADER]) == "none":
-        return head
-    # 32 more than the largest window: a GZIP or a ZLIB header, whichever is there.
-    inflate = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
-    try:
-        return inflate.decompress(head, _HEAD)
-    except zlib.error:
-        return head
-
-
 def _holds_records(path: str) -> bool:
     try:
         with open(path, "rb") as file:
-            return holds_records(file.read(_HEAD))
+            return holds_records(file.read(HEAD))
     except OSError:
         return False
 

@@ -282,8 +282,8 @@ def _by_content(path: str) -> str | None:
     """The source for a file by its first bytes: Parquet, TFRecord (plain or compressed), an image,
     compressed text, text.
     """
+    from tfrec_cli.sources.foreign import holds_records
     from tfrec_cli.sources.imagefile import image_format
-    from tfrec_cli.sources.recordfiles import holds_records
 
     try:
         with open(path, "rb") as file:

@@ -10,21 +10,24 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfrec_cli import compute as pc
-from tfrec_cli.buffers import from_values, scalar, to_numpy
+from tfrec_cli.buffers import scalar, to_numpy
 from tfrec_cli.reading.features import NO_KIND, FeatureInfo
-from tfrec_cli.statistics.moments import Moments, moments
+from tfrec_cli.statistics.counting import (
+    MOST_CLASSES,
+    Counts,
+    ValueCounts,
+    count_near,
+    count_values,
+)
+from tfrec_cli.statistics.moments import Moments, moments, moments_near, tally_near
 from tfrec_cli.statistics.sampling import bytes_sample, number_sample
-
-MOST_CLASSES = 1000
-"""Different values that are counted one by one; of more, those of a sample are."""
 
 LONG = 64
 """Bytes beyond which a value is no word that would be counted."""
 
 _FORMATS = 3
-_NEAR = 4096
+_COUNTED = {"int64": pa.int64(), "bytes": pa.binary()}
 _WORDS_SAMPLED = 1 << 12
-_Words = dict[Any, int]
 _Top = list[tuple[Any, float]]
 
 
@@ -43,12 +46,14 @@ class BatchSummary:
     counts: Moments | None
     numbers: Moments
     values: Any
-    classes: _Words | None
+    classes: Counts | None
     first: bytes = b""
 
 
-def summarise(feature: FeatureInfo, column: pa.Array, counted: bool) -> BatchSummary:
-    """What a batch says of a feature. counted: whether its values are still to be counted."""
+def summarise(feature: FeatureInfo, column: pa.Array, known: pa.Array | None) -> BatchSummary:
+    """What a batch says of a feature. known: the values counted so far; None where its values are
+    not to be counted any more.
+    """
     rows, missing = len(column), column.null_count
     if feature.kind == NO_KIND:
         return BatchSummary(rows, rows, None, Moments(), np.zeros(0), None)
@@ -59,54 +64,50 @@ def summarise(feature: FeatureInfo, column: pa.Array, counted: bool) -> BatchSum
         items = column.drop_null()
     if feature.kind != "bytes":
         values = to_numpy(items)
-        own, is_counted = moments(values), counted and feature.kind == "int64"
-        classes = _integers(items, values, own) if is_counted else None
+        own, classes = _numbers(values, items, known)
         return BatchSummary(rows, missing, counts, own, values, classes)
-    return _bytes_summary((rows, missing), counts, items, counted)
+    return _bytes_summary((rows, missing), counts, items, known)
+
+
+def _numbers(
+    values: npt.NDArray[Any], items: pa.Array, known: pa.Array | None
+) -> tuple[Moments, Counts | None]:
+    near = tally_near(values)
+    own = moments(values) if near is None else moments_near(*near)
+    if known is None:
+        return own, None
+    return own, count_values(items, known) if near is None else count_near(*near, known)
 
 
 def _lengths(column: pa.Array) -> Moments:
     """How many values each list has that is there."""
     lengths = pc.list_value_length(column)
-    return moments(to_numpy(lengths.drop_null() if lengths.null_count else lengths))
+    return _sizes(lengths.drop_null() if lengths.null_count else lengths)
+
+
+def _sizes(lengths: pa.Array) -> Moments:
+    values = to_numpy(lengths)
+    near = tally_near(values)
+    return moments(values) if near is None else moments_near(*near)
 
 
 def _bytes_summary(
-    records: tuple[int, int], counts: Moments | None, items: pa.Array, counted: bool
+    records: tuple[int, int], counts: Moments | None, items: pa.Array, known: pa.Array | None
 ) -> BatchSummary:
-    lengths = moments(to_numpy(pc.binary_length(items)))
+    lengths = _sizes(pc.binary_length(items))
     first = items[0].as_py() if len(items) and lengths.high > LONG else b""
     short, classes = items, None
     if lengths.count and lengths.high > LONG:
         short = items.filter(pc.less_equal(pc.binary_length(items), scalar(LONG, pa.int32())))
-    if counted and len(short) * 2 >= len(items):
-        classes = _classes(short)
+    if known is not None and len(short) * 2 >= len(items):
+        classes = count_values(short, known)
     return BatchSummary(*records, counts, lengths, short, classes, first)
-
-
-def _integers(items: pa.Array, values: npt.NDArray[np.int64], own: Moments) -> _Words | None:
-    """`_classes` of integers: where they are near each other, without looking for each."""
-    if not own.count or own.high - own.low > _NEAR:
-        return _classes(items)
-    counts = np.bincount(values - own.low)
-    (there,) = counts.nonzero()
-    if len(there) > MOST_CLASSES:
-        return None
-    return dict(zip((there + own.low).tolist(), counts[there].tolist(), strict=True))
-
-
-def _classes(items: pa.Array) -> _Words | None:
-    """How often each value occurs; None where there are too many different ones."""
-    found = pc.value_counts(items)
-    if len(found) > MOST_CLASSES:
-        return None
-    return dict(zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True))
 
 
 class FeatureStatistics:
     """One feature in one split, batch after batch.
 
-    records, missing, counts, numbers: as in BatchSummary. classes: how often each value occurs;
+    records, missing, counts, numbers: as in BatchSummary. counted: how often each value occurs;
     None where there are more than MOST_CLASSES, or floats, or most are LONG: then a sample is kept.
     firsts: some of the values that are LONG.
     """
@@ -116,7 +117,10 @@ class FeatureStatistics:
         self.records = self.missing = 0
         self.counts = Moments() if feature.is_list else None
         self.numbers = Moments()
-        self.classes: _Words | None = None if feature.kind in ("float", NO_KIND) else {}
+        self.counted: ValueCounts | None = None
+        if feature.kind in _COUNTED:
+            self.counted = ValueCounts(_COUNTED[feature.kind])
+        self._classes: dict[Any, int] | None = None
         self.firsts: list[bytes] = []
         self.sample: Any = number_sample(sample)
         if feature.kind == "bytes":
@@ -131,27 +135,33 @@ class FeatureStatistics:
             self.counts.add(batch.counts)
         if batch.first and len(self.firsts) < _FORMATS:
             self.firsts.append(batch.first)
-        if self.classes is not None and batch.classes is not None:
-            for value, count in batch.classes.items():
-                self.classes[value] = self.classes.get(value, 0) + count
-            if len(self.classes) > MOST_CLASSES:
-                self._stop_counting(self.classes)
+        self._classes = None
+        if self.counted is not None and batch.classes is not None:
+            self.counted.add(batch.classes)
+            if len(self.counted) > MOST_CLASSES:
+                self._stop_counting(self.counted)
             return
-        if self.classes is not None:
-            self._stop_counting(self.classes)
+        if self.counted is not None:
+            self._stop_counting(self.counted)
         if len(batch.values):
             self.sample.add(batch.values, len(batch.values))
 
-    def _stop_counting(self, classes: _Words) -> None:
+    def _stop_counting(self, counted: ValueCounts) -> None:
         """There are too many different values: go on with a sample."""
-        self.classes = None
-        counts = np.array(list(classes.values()), np.int64)
-        if not len(counts):
+        self.counted = None
+        if not len(counted):
             return
-        if self.feature.kind == "bytes":
-            self.sample.begin(from_values(list(classes), pa.binary()), counts)
-        else:
-            self.sample.begin(np.array(list(classes), np.int64), counts)
+        is_bytes = self.feature.kind == "bytes"
+        self.sample.begin(counted.values if is_bytes else to_numpy(counted.values), counted.counts)
+
+    @property
+    def classes(self) -> dict[Any, int] | None:
+        """How often each value occurs; None where they are not all counted."""
+        if self.counted is None:
+            return None
+        if self._classes is None:
+            self._classes = dict(self.counted.entries())
+        return self._classes
 
     def top(self, most: int) -> _Top:
         """The most frequent values and their counts, estimated where not all were counted."""
@@ -179,19 +189,20 @@ class FeatureStatistics:
         """
         if self.feature.kind not in ("int64", "float"):
             return np.zeros(0), np.zeros(0, np.int64)
-        if self.classes is not None:
-            values = np.array(sorted(self.classes), np.int64)
-            return values, np.array([self.classes[v] for v in values.tolist()], np.int64)
+        if self.counted is not None:
+            values = to_numpy(self.counted.values)
+            order = np.argsort(values)
+            return values[order], self.counted.counts[order]
         values = self.sample.values
         values = np.sort(values[np.isfinite(values)])
         return values, np.ones(len(values), np.int64)
 
 
-def _all_classes(items: pa.Array) -> _Words:
+def _all_classes(items: pa.Array) -> dict[Any, int]:
     found = pc.value_counts(items)
     return dict(zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True))
 
 
-def _most_frequent(words: _Words, most: int) -> _Top:
+def _most_frequent(words: dict[Any, int], most: int) -> _Top:
     found = sorted(words.items(), key=lambda entry: (-entry[1], entry[0]))
     return [(value, float(count)) for value, count in found[:most]]

@@ -99,3 +99,30 @@ def _whole(values: npt.NDArray[Any], largest: int) -> int:
         return int(values.sum(dtype=np.int64))
     # By halves: each of the two sums fits in 64 bits.
     return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
+
+
+_NEAR = 4096
+
+
+def tally_near(values: npt.NDArray[Any]) -> tuple[int, npt.NDArray[np.int64]] | None:
+    """The least of some integers, and how often it and each integer after it occurs. None where
+    they are not near each other, for floats, and of nothing.
+    """
+    if not len(values) or values.dtype.kind == "f":
+        return None
+    low, high = int(values.min()), int(values.max())
+    if high - low > _NEAR:
+        return None
+    return low, np.bincount(values - low if low else values)
+
+
+def moments_near(low: int, counts: npt.NDArray[np.int64]) -> Moments:
+    """The moments of integers that `tally_near` has counted."""
+    places = np.arange(len(counts))
+    count, whole = int(counts.sum()), int((places * counts).sum())
+    found = Moments(count, low=low, high=low + len(counts) - 1, whole=whole + count * low)
+    found.zeros = int(counts[-low]) if 0 <= -low < len(counts) else 0
+    middle = whole / count
+    found.mean = (whole + count * low) / count
+    found.squares = float((counts * np.square(places - middle)).sum())
+    return found

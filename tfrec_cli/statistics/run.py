@@ -158,9 +158,10 @@ class _Gathered:
 
     def summarise(self, part: Part) -> _Summary:
         """What a batch says; depends on nothing but the batch and what need not be counted."""
-        wanted = self._found[part.target.split]
+        counted = (found.counted for found in self._found[part.target.split])
+        known = [None if values is None else values.values for values in counted]
         summaries = tuple(
-            summarise(feature, part.batch.column(place), wanted[place].classes is not None)
+            summarise(feature, part.batch.column(place), known[place])
             for place, feature in enumerate(self._features)
         )
         return _Summary(

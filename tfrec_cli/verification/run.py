@@ -80,7 +80,7 @@ def check_staged(path: Callable[[str], Path], manifest: Manifest, schema: str) -
     files = tuple(
         Target(os.fspath(path(shard.name)), splits[shard.name], shard) for shard in manifest.shards
     )
-    result = _Result(Dataset(manifest.name, files, manifest, expected))
+    result = _Result(Dataset(manifest.name, files, manifest, asked=expected))
     options = VerifyOptions(())
     for outcome in _read([(result, target) for target in files], options):
         if isinstance(outcome, str):
