@@ -78,23 +78,25 @@ def plan_memory(memory: int, jobs: int, size: float) -> Budget:
     """How to order `size` bytes of records in `memory` bytes with `jobs` threads.
 
     A worker holds up to four times the run it is making (source rows, features, records, sorted
-    records), and two parts wait for it; or up to five times what it merges.
+    records), and two parts wait for it; or twice what it merges, while as much as once waits for
+    the writer, who has another such.
     """
     workers = max(1, min(jobs, memory // LEAST_PER_WORKER))
     run = _share(memory, 12 * workers, RUN_IN_MEMORY)
     held = memory - 6 * workers * run
     if size <= held:
         return Budget(workers, run, run, held, memory // 8)
-    # With `run` and `segment` as below there are 30 * (workers * size / memory)**2 reads.
+    # With `run` and `segment` as below there are up to 24 * (workers * size / memory)**2 reads.
     return spilling(
-        memory, min(workers, max(2, int((MOST_READS / 30) ** 0.5 * memory / max(1.0, size))))
+        memory, min(workers, max(2, int((MOST_READS / 24) ** 0.5 * memory / max(1.0, size))))
     )
 
 
 def spilling(memory: int, workers: int) -> Budget:
     """How to order what does not fit in `memory` bytes."""
     run = _share(memory, 6 * workers, MOST_PER_RUN)
-    return Budget(workers, run, _share(memory, 5 * workers, MOST_PER_RUN), 0, memory // 8)
+    segment = _share(memory, 3 * workers + 1, MOST_PER_RUN)
+    return Budget(workers, run, segment, 0, memory // 8)
 
 
 def _share(memory: int, parts: int, most: int) -> int:

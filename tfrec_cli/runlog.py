@@ -84,7 +84,7 @@ class RunLog:
             self._noted = True
         for run in found.runs:
             leave_index(run)
-        runs = [_content(run.path) for run in found.runs]
+        runs = [_content(run.path, run.crc) for run in found.runs]
         files = file_entries(found.fingerprints)
         self._receipts.leave(_task(found), {"runs": runs, "files": files})
 
@@ -159,11 +159,14 @@ def _rows(task: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _content(path: str) -> list[Any]:
-    """The name of a run, its bytes and its checksum, with those of its index. Raises OSError."""
+def _content(path: str, crc: int | None = None) -> list[Any]:
+    """The name of a run, its bytes and its checksum, with those of its index. Raises OSError.
+
+    crc: the checksum of the run alone, where it is known.
+    """
     index = Path(index_path(path)).read_bytes()
     return [
         os.path.basename(path),
         os.stat(path).st_size + len(index),
-        crc32c(index, file_crc32c(path)),
+        crc32c(index, file_crc32c(path) if crc is None else crc),
     ]

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tfrec_cli.shuffle.pile import Load, Pile
 from tfrec_cli.shuffle.runs import Run
 from tfrec_cli.shuffle.segments import Values, sorted_rows
 
@@ -30,12 +31,13 @@ class Cut:
     rows of one segment.
 
     parts: then for each run that has such rows its place among the runs, and its first row and the
-    one after its last.
+    one after its last. size: their bytes, with their keys and two numbers each.
     """
 
     segment: int
     last: int
     parts: tuple[tuple[int, int, int], ...] | None = None
+    size: int = 0
 
     def rows(self, runs: Sequence[Run]) -> int:
         """How many records that are."""
@@ -44,11 +46,39 @@ class Cut:
         inside = range(self.segment, self.last)
         return sum(run.rows_of(segment) for run in runs for segment in inside)
 
-    def read(self, runs: Sequence[Run]) -> list[pa.RecordBatch]:
-        """The records in all runs, those of earlier runs first."""
-        if self.parts is None:
-            return [batch for run in runs for batch in run.read(self.segment, self.last)]
-        return [runs[run].part(self.segment, first, last) for run, first, last in self.parts]
+    def pile(self, runs: Sequence[Run]) -> Pile:
+        """The records in all runs, those of earlier runs first. Raises DatasetError where a run
+        cannot be read.
+        """
+        if self.parts is not None:
+            pile = Pile(self._load_of_parts(runs, self.parts))
+            for place, first, last in self.parts:
+                runs[place].pour_part(pile, self.segment, first, last)
+            return pile
+        chosen = [run for run in runs if run.rows_of(self.segment, self.last)]
+        pile = Pile(self._load(chosen))
+        for run in chosen:
+            run.pour(pile, self.segment, self.last)
+        return pile
+
+    def _load(self, runs: Sequence[Run]) -> Load:
+        rows = sum(run.rows_of(self.segment, self.last) for run in runs)
+        size = sum(run.size_of(self.segment, self.last) for run in runs)
+        pieces = len(runs) * (self.last - self.segment)
+        return Load(
+            len(runs), pieces, rows, size, any(run.held is None for run in runs), key_of(runs)
+        )
+
+    def _load_of_parts(self, runs: Sequence[Run], parts: Sequence[tuple[int, int, int]]) -> Load:
+        rows = sum(last - first for _, first, last in parts)
+        chosen = [runs[place] for place, _, _ in parts]
+        files = any(run.held is None for run in chosen)
+        return Load(len(parts), len(parts), rows, self.size, files, key_of(chosen))
+
+
+def key_of(runs: Sequence[Run]) -> pa.DataType:
+    """The type of the keys of runs."""
+    return runs[0].key if runs else pa.uint64()
 
 
 def cuts(runs: Sequence[Run], segments: range, most: int) -> Iterator[Cut]:
@@ -152,14 +182,17 @@ class _Tally:
             if fits == len(ends):
                 self._held += int(ends[-1]) - base
                 return
+            base, before = int(ends[fits - 1]) if fits else 0, base
+            self._held += base - before
             yield from self.rest()
-            first, base = fits, int(ends[fits - 1]) if fits else 0
+            first = fits
 
     def rest(self) -> Iterator[Cut]:
         """The last part, where it has rows."""
         ends = self._done + self._taken
         rows = zip(self._places, self._done.tolist(), ends.tolist(), strict=True)
         parts = tuple((place, begin, end) for place, begin, end in rows if end > begin)
-        self._done, self._taken, self._held = ends, np.zeros_like(ends), 0
+        size, self._held = self._held, 0
+        self._done, self._taken = ends, np.zeros_like(ends)
         if parts:
-            yield Cut(self._segment, self._segment + 1, parts)
+            yield Cut(self._segment, self._segment + 1, parts, size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -59,12 +60,16 @@ def merge_cut(runs: Sequence[Run], cut: Cut) -> pa.RecordBatch | None:
 
     None where there is none. Raises DatasetError where a run cannot be read.
     """
-    parts = cut.read(runs)
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    keys = pa.concat_arrays([part.column(0) for part in parts])
-    records = pa.concat_arrays([part.column(1) for part in parts])
-    parts.clear()
+    pile = cut.pile(runs)
+    if not pile.load.rows:
+        return None
+    batch = pile.batch()
+    several = pile.load.runs > 1
+    del pile
+    if not several:
+        return batch
+    keys, records = batch.columns
+    del batch
     order = from_numpy(sorted_rows(keys))
     return pa.RecordBatch.from_arrays([keys.take(order), records.take(order)], ["key", "record"])
 
@@ -130,7 +135,7 @@ class RunStack:
     """The sorted rows of a run in the order of the source.
 
     Where their runs become too many, the oldest of a level are merged into one run of the next;
-    where memory becomes short, those that it holds are merged into one file.
+    where memory becomes short, those that it holds go into files.
     """
 
     def __init__(self, folder: str, most: int, piece: int, merged: Merged = drop_old) -> None:
@@ -151,13 +156,12 @@ class RunStack:
         self._add(found, 0)
 
     def spill(self) -> None:
-        """Put all runs that are in memory into a file."""
-        found = self._levels[0]
-        held = [place for place, each in enumerate(found) if not each.in_files]
-        if held:
-            # What stands between two of them goes along: equal keys keep the order of runs.
-            first, last = held[0], held[-1] + 1
-            found[first:last] = [self._merge(found[first:last])]
+        """Put all runs that are in memory into files, neighbours into one."""
+        after: list[Sorted] = []
+        for in_files, neighbours in groupby(self._levels[0], lambda each: each.in_files):
+            found = list(neighbours)
+            after += found if in_files else [self._merge(found)]
+        self._levels[0] = after
 
     def _add(self, found: Sorted, level: int) -> None:
         if level == len(self._levels):
