@@ -81,11 +81,12 @@ class Cluster:
 
     def stop(self) -> None:
         """Kill all processes that were started here, and those of nannies."""
-        for process in [*self.workers, self.scheduler]:
-            if process is not None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+        started = [process for process in (*self.workers, self.scheduler) if process is not None]
+        for pid in _members({process.pid for process in started}):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for process in started:
+            process.wait()
 
     def _process(
         self,
@@ -103,6 +104,18 @@ class Cluster:
                 cwd=self.folder, env=settled | (environment or {}), stdout=log, stderr=log,
                 start_new_session=True, **given,
             )  # fmt: skip
+
+
+def _members(groups: set[int]) -> list[int]:
+    """The processes in some groups, but for those that remove semaphores once others are gone."""
+    command = ["ps", "-ww", "-eo", "pgid=,pid=,args="]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = [line.split(None, 2) for line in found.stdout.splitlines()]
+    return [
+        int(pid)
+        for group, pid, command in lines
+        if int(group) in groups and "resource_tracker" not in command
+    ]
 
 
 @contextmanager

@@ -56,7 +56,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     real = conversion.open_engine
 
     @contextmanager
-    def opened(name: Any, scheduler: str | None, jobs: int) -> Iterator[Any]:
+    def opened(name: Any, scheduler: str | None, jobs: int, _: Any) -> Iterator[Any]:
         if name == "threads":
             with real(name, scheduler, jobs) as engine:
                 yield engine

@@ -44,6 +44,9 @@ class Listener:
     def notice(self, text: str) -> None:
         self.notices.append(text)
 
+    def waiting(self, text: str) -> None:
+        raise AssertionError(text)
+
 
 def write(path: Path, text: str) -> str:
     path.write_bytes(text.encode())

@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -208,20 +209,54 @@ def test_a_run_that_is_interrupted_or_terminated_ends_at_once(
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".d")] == []
 
 
+WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up on"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
-def test_ctrl_c_at_a_terminal_ends_a_cluster_of_its_own(
-    tmp_path: Path, source: str, stage: str
+@pytest.mark.parametrize("number", WORDS)
+def test_a_signal_to_all_processes_ends_a_cluster_of_its_own(
+    tmp_path: Path, source: str, stage: str, number: signal.Signals
 ) -> None:
     run = amid(stage, source, tmp_path / "d", None, "-j", "2")
-    # It goes to all processes.
-    os.killpg(run.pid, signal.SIGINT)
+    os.killpg(run.pid, number)
     code, said = ended(run)
-    assert (code, said.strip()) == (
-        130,
-        "tfrec: interrupted; nothing half-written was left behind.",
-    )
-    assert not list(tmp_path.iterdir())
+    assert (code, said.strip().count("\n")) == (128 + number, 0), said
+    assert said.strip().startswith(f"tfrec: {WORDS[number]}")
+    assert said.strip().endswith("; nothing half-written was left behind.")
+    kept = [path.name[:9] for path in tmp_path.iterdir()]
+    assert kept == ([] if number == signal.SIGINT else [".d.tfrec-"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own", [False, True], ids=["of a scheduler", "of its own"])
+def test_a_worker_that_hangs_is_named_and_a_second_ctrl_c_ends_the_wait(
+    tmp_path: Path, source: str, two: Cluster, own: bool
+) -> None:
+    where = (None, "-j", "2") if own else (two.address,)
+    run = amid("shard", source, tmp_path / "d", *where)
+    worker = workers_of(run.pid)[0] if own else two.workers[0].pid
+    os.kill(worker, signal.SIGSTOP)
+    time.sleep(1)  # Until it has a task in hand, and the other none that it waits for.
+    run.send_signal(signal.SIGINT)
+    assert run.stderr is not None
+    told = run.stderr.readline()
+    assert told.startswith("tfrec: waiting for up to 30 s for worker tcp://127.0.0.1:"), told
+    began = time.monotonic()
+    run.send_signal(signal.SIGINT)
+    code, said = ended(run)
+    assert (code, said.strip().count("\n")) == (130, 0), said
+    assert time.monotonic() - began < 20
+    assert alone(tmp_path / "d")
+    assert not (tmp_path / "d").exists()
+    if own:
+        assert not Path(f"/proc/{worker}").exists()
+    else:
+        # What it then goes on with comes to nothing.
+        os.kill(worker, signal.SIGCONT)
+        again = start(source, tmp_path / "d", two.address, "--limit", "100")
+        assert ended(again) == (0, "")
+        assert alone(tmp_path / "d")
 
 
 @pytest.mark.slow
@@ -282,10 +317,18 @@ def test_ctrl_c_while_a_cluster_of_its_own_starts(tmp_path: Path, source: str) -
     assert not list(tmp_path.iterdir())
 
 
-def children(pid: int) -> list[str]:
-    """The processes that a process has started."""
-    found = subprocess.run(["ps", "-eo", "ppid="], capture_output=True, text=True, check=True)
-    return [line for line in found.stdout.split() if line == str(pid)]
+def children(pid: int) -> list[tuple[int, str]]:
+    """The processes that a process has started, with their commands."""
+    found = subprocess.run(
+        ["ps", "-ww", "-eo", "ppid=,pid=,args="], capture_output=True, text=True, check=True
+    )
+    lines = [line.split(None, 2) for line in found.stdout.splitlines()]
+    return [(int(own), command) for parent, own, command in lines if int(parent) == pid]
+
+
+def workers_of(pid: int) -> list[int]:
+    """The worker processes of a run with a cluster of its own."""
+    return [own for own, command in children(pid) if "spawn_main" in command]
 
 
 @pytest.mark.slow

@@ -70,7 +70,8 @@ def convert(
         opened = open_given(options)
         if (kept := _up_to_date(dest, found, opened, options, check, began)) is not None:
             return Outcome(kept, is_new=False)
-    with open_engine(options.engine, options.scheduler, options.jobs) as engine:
+    where = options.engine, options.scheduler, options.jobs
+    with open_engine(*where, reporter.waiting) as engine:
         if engine.remote:
             _join(engine, dest)
         placed, here = _placed(options)

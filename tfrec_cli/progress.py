@@ -19,6 +19,9 @@ class Reporter(Protocol):
     def notice(self, text: str) -> None:
         """Something the user should know: one line, no full stop needed."""
 
+    def waiting(self, text: str) -> None:
+        """What the run waits for now, where that may take long: one line, to be shown at once."""
+
 
 class Silent:
     """The reporter that says nothing."""
@@ -30,6 +33,9 @@ class Silent:
         """Ignored."""
 
     def notice(self, text: str) -> None:
+        """Ignored."""
+
+    def waiting(self, text: str) -> None:
         """Ignored."""
 
 

@@ -6,6 +6,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
+from tfrec_cli.cli.common import say
 from tfrec_cli.cli.signals import check
 
 
@@ -48,6 +49,12 @@ class TerminalReporter:
         """Keep a line for the summary."""
         if text not in self.notices:
             self.notices.append(text)
+
+    def waiting(self, text: str) -> None:
+        """Say it now, below the bar or what a terminal shows of Ctrl-C."""
+        if self._bar is not None:
+            self._bar.clear()
+        say(f"tfrec: {text}", err=True)
 
     def close(self) -> None:
         """Take the bar away."""

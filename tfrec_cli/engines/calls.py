@@ -14,6 +14,7 @@ from typing import Any
 
 from tfrec_cli.engines.base import Check
 from tfrec_cli.errors import EngineError, first_line
+from tfrec_cli.interruption import ENDINGS
 from tfrec_cli.stages import Recording, recorded_here
 
 
@@ -53,10 +54,10 @@ _passed: set[str] = set()
 
 
 def dask_setup(_worker: Any) -> None:
-    """Called by Dask in the workers that a run starts for itself. Ctrl-C goes to all processes of a
-    terminal, as its end does, but it is for the run to end its workers.
+    """Called by Dask in the workers that a run starts for itself. A terminal sends Ctrl-C and its
+    end to all processes, a batch system SIGTERM; but it is for the run to end its workers.
     """
-    for number in (signal.SIGINT, signal.SIGHUP):
+    for number in ENDINGS:
         signal.signal(number, signal.SIG_IGN)
 
 

@@ -24,12 +24,15 @@ from tfrec_cli.stages import include, recording
 
 
 class DaskEngine:
-    """Runs tasks through a Dask client (see `Engine`). where: the scheduler in messages."""
+    """Runs tasks through a Dask client (see `Engine`). where: the scheduler in messages. tell:
+    takes what is waited for. hangs: whether workers did not end what they had in hand when asked.
+    """
 
-    def __init__(self, client: Any, where: str) -> None:
+    def __init__(self, client: Any, where: str, tell: Callable[[str], None]) -> None:
         self.remote = True
+        self.hangs = False
         self._executor = client.get_executor(pure=False)
-        self._workers = Workers(client, where)
+        self._workers = Workers(client, where, tell)
         self.notices = self._workers.notices
 
     def require(self, check: Check) -> None:
@@ -66,7 +69,10 @@ class DaskEngine:
                     place += 1
                 self.threads()
         finally:
-            flight.give_up(wanted)
+            try:
+                flight.give_up(wanted)
+            finally:
+                self.hangs = flight.hang
 
     def _submit(self, call: Call, turn: Turn, workers: list[str] | None) -> Future[Outcome]:
         sent = pickle.dumps(self._workers.checks), pickle.dumps(replace(call, task=turn.task))

@@ -15,8 +15,8 @@ from tfrec_cli.engines.turns import Gone, Turn, killed
 from tfrec_cli.engines.workers import Workers
 from tfrec_cli.errors import first_line
 
-# Seconds for tasks to end when the run is given up.
-ENDING = 30.0
+# Seconds for tasks to end when the run is given up; after the first ones the user is told.
+ENDING, PROMPT = 30.0, 1.0
 # Seconds until the workers are looked at again.
 _LOOK = 1.0
 
@@ -24,6 +24,8 @@ _LOOK = 1.0
 class Flight:
     """The tasks that are begun and not over: some sent to the cluster, each with the workers that
     may have it (None: all), others waiting for a worker that has not failed them.
+
+    hang: whether some of them were given up and have not ended in time.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class Flight:
         self._sent: dict[Future[Outcome], tuple[Turn, list[str] | None]] = {}
         self._waiting: list[Turn] = []
         self._given_up: list[Turn] = []
+        self.hang = False
 
     def __len__(self) -> int:
         return len(self._sent) + len(self._waiting) + len(self._given_up)
@@ -71,7 +74,10 @@ class Flight:
             if self._sent and wanted is not None:
                 with suppress(OSError):
                     Path(wanted).unlink()
-                wait(self._sent, ENDING)
+                if wait(self._sent, PROMPT).not_done:
+                    self.hang = True
+                    self._workers.tell_busy(f"for up to {ENDING:.0f} s")
+                    self.hang = bool(wait(self._sent, ENDING - PROMPT).not_done)
         finally:
             for future in self._sent:
                 future.cancel()

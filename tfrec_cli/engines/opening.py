@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Literal
 
 from tfrec_cli.engines.base import Engine
 from tfrec_cli.engines.threads import Threads
 from tfrec_cli.errors import EngineError, UsageError, first_line
 from tfrec_cli.interruption import unbroken
+from tfrec_cli.progress import SILENT
 
 # Seconds to reach a scheduler, and for its first worker to come.
 CONNECT, WORKER = 20.0, 120.0
@@ -21,10 +23,14 @@ _SILENT = logging.CRITICAL + 1
 
 @contextmanager
 def open_engine(
-    name: Literal["threads", "dask"], scheduler: str | None, jobs: int
+    name: Literal["threads", "dask"],
+    scheduler: str | None,
+    jobs: int,
+    tell: Callable[[str], None] = SILENT.waiting,
 ) -> Iterator[Engine]:
     """The engine `name`: `jobs` threads, or the cluster of the Dask scheduler at an address like
-    tcp://HOST:8786; where that is None, a cluster of `jobs` processes on this machine.
+    tcp://HOST:8786; where that is None, a cluster of `jobs` processes on this machine. tell: takes
+    what is waited for, where that may take long.
 
     Raises UsageError where Dask is not installed or the address is none, EngineError where no
     scheduler answers, or has no worker.
@@ -47,7 +53,10 @@ def open_engine(
             client = _local(distributed, jobs, after)
         else:
             client = _connected(distributed, scheduler, after)
-        yield DaskEngine(client, "the local cluster" if scheduler is None else scheduler)
+        engine = DaskEngine(client, scheduler or "the local cluster", tell)
+        if scheduler is None:
+            after.callback(_kill_hanging, engine, client.cluster)
+        yield engine
 
 
 @contextmanager
@@ -77,6 +86,17 @@ def _local(distributed: Any, jobs: int, after: ExitStack) -> Any:
         )  # fmt: skip
         after.enter_context(cluster)
     return after.enter_context(distributed.Client(cluster, set_as_default=False))
+
+
+def _kill_hanging(engine: Any, cluster: Any) -> None:
+    """Kill the workers of a cluster that is to be closed, if they hang: nobody waits for them."""
+    if not engine.hangs:
+        return
+    for nanny in cluster.workers.values():
+        # Else it would start another.
+        nanny.close_gracefully()
+        with suppress(OSError, TypeError):
+            os.kill(nanny.pid, signal.SIGKILL)
 
 
 @contextmanager

@@ -24,11 +24,11 @@ class Workers:
     """What a Dask client says of its workers.
 
     where: the scheduler in messages. checks: what each process must pass, each with a name.
-    notices: on workers that joined later and did not.
+    notices: on workers that joined later and did not. tell: takes what is waited for.
     """
 
-    def __init__(self, client: Any, where: str) -> None:
-        self.where = where
+    def __init__(self, client: Any, where: str, tell: Callable[[str], None]) -> None:
+        self.where, self._tell = where, tell
         self.checks: tuple[tuple[str, Check], ...] = ()
         self.notices: list[str] = []
         self._client = client
@@ -78,6 +78,21 @@ class Workers:
         """Whether a worker is gone, so lately that one may come in its place."""
         self._all()
         return time.monotonic() - self._left < JOINING
+
+    def tell_busy(self, how_long: str) -> None:
+        """Tell which workers are waited for, to end what they have in hand."""
+        scheduler, own = self._client.scheduler, self._client.futures.keys()
+        try:
+            # One that hangs as well does not answer.
+            found = self._client.sync(scheduler.processing, workers=None, callback_timeout=2)
+        except (OSError, RuntimeError, CancelledError):
+            found = {}
+        busy = sorted(worker for worker, keys in found.items() if not own.isdisjoint(keys))
+        who = f"worker {listed(busy, 3)}" if busy else "workers"
+        self._tell(
+            f"waiting {how_long} for {who} to stop, so that nothing is written any more; Ctrl-C "
+            "ends that."
+        )
 
     def threads(self) -> dict[str, int]:
         """The threads of each fit one, as of lately. Raises EngineError where there is no cluster
