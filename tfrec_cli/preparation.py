@@ -58,6 +58,8 @@ class Run:
 
     def as_given(self, files: Iterable[SourceFile]) -> tuple[SourceFile, ...]:
         """Files by the paths that they were given by."""
+        if not self.here:
+            return tuple(files)
         return tuple(replace(file, path=file.path.removeprefix(self.here)) for file in files)
 
     @property

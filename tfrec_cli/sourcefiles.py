@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from tfrec_cli.checksums import file_crc32c
 from tfrec_cli.dataset.manifest import Role, SourceFile
@@ -22,7 +21,7 @@ MOST_SUMMED = 64 * 2**20
 
 def known_files(settled: Settled) -> tuple[SourceFile, ...]:
     """What is known of the files before any row is read, each once."""
-    return tuple(_entry(print, role) for print, role in _known(settled).values())
+    return tuple(_entry(print, role, print.crc32c) for print, role in _known(settled).values())
 
 
 def all_files(
@@ -35,7 +34,8 @@ def all_files(
     known = _known(settled)
     for print in loaded:
         before, role = known.get(print.path, (print, "loaded"))
-        known[print.path] = replace(before, crc32c=print.crc32c), role
+        read = Fingerprint(before.path, before.size, before.mtime_ns, print.crc32c, before.state)
+        known[print.path] = read, role
     for before, _ in known.values():
         if not _is_still(before):
             raise SourceError(f"{before.path}: changed while it was being read. Run again.")
@@ -43,10 +43,7 @@ def all_files(
     most = math.inf if options.limit is None else MOST_SUMMED
     lacking = [p.path for p, _ in found if p.crc32c is None and p.size <= most]
     sums = dict(zip(lacking, ordered_map(_crc, lacking, options.jobs), strict=True))
-    return tuple(
-        _entry(replace(print, crc32c=sums.get(print.path, print.crc32c)), role)
-        for print, role in found
-    )
+    return tuple(_entry(p, role, sums.get(p.path, p.crc32c)) for p, role in found)
 
 
 def _is_still(before: Fingerprint) -> bool:
@@ -76,13 +73,12 @@ def _known(settled: Settled) -> dict[str, tuple[Fingerprint, Role]]:
     return {print.path: (print, role) for role, prints in groups for print in prints}
 
 
-def _entry(print: Fingerprint, role: Role) -> SourceFile:
+def _entry(print: Fingerprint, role: Role, crc: int | None) -> SourceFile:
     shown = shown_path(print.path)
     if shown == print.path:
-        return SourceFile(shown, print.size, print.mtime_ns, print.crc32c, role)
+        return SourceFile(shown, print.size, print.mtime_ns, crc, role)
     # The copy of a stream has no time of its own, so that its content must tell it.
-    crc = _crc(print.path) if print.crc32c is None else print.crc32c
-    return SourceFile(shown, print.size, 0, crc, role)
+    return SourceFile(shown, print.size, 0, _crc(print.path) if crc is None else crc, role)
 
 
 def _crc(path: str) -> int:

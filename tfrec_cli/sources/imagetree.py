@@ -86,8 +86,13 @@ def _single(inputs: Sequence[str], layout: str, temp_dir: str | None) -> ImageTr
 
 def _folder(root: str, layout: str) -> ImageTree:
     tree = walk(root)
-    images = [f for f in tree.files if has_suffix(f.path, IMAGE_SUFFIXES)]
-    strays = [f.path for f in tree.files if not has_suffix(f.path, IMAGE_SUFFIXES)]
+    strays: list[str] = []
+    images: list[Fingerprint] = []
+    for file in tree.files:
+        if has_suffix(file.path, IMAGE_SUFFIXES):
+            images.append(file)
+        else:
+            strays.append(file.path)
     # A link to an image that is gone is a row that fails, as an unreadable image is.
     lost = [Fingerprint(p, 0, 0) for p in tree.broken if has_suffix(p, IMAGE_SUFFIXES)]
     if not images and not lost:

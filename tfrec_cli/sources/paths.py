@@ -41,17 +41,20 @@ def has_suffix(path: str, suffixes: Sequence[str]) -> bool:
     `#` in a suffix stands for digits: `-#-of-#` is how numbered parts end. The ending before such
     numbers counts where it is one of text or tables: `a.csv-00000-of-00002` is no TFRecord file.
     """
-    name = os.path.basename(path).lower()
-    if name.endswith(tuple(suffixes)):
+    name, suffixes = path.lower(), tuple(suffixes)
+    if name.endswith(suffixes):
         return True
-    numbered = [suffix for suffix in suffixes if "#" in suffix]
-    return bool(numbered) and _numbered(tuple(numbered)).search(name) is not None
+    numbered = _numbered(suffixes)
+    return numbered is not None and numbered.search(name) is not None
 
 
 @cache
-def _numbered(suffixes: tuple[str, ...]) -> re.Pattern[str]:
-    """What names end in that end in one of `suffixes`, all with `#`."""
-    endings = "|".join(re.escape(suffix).replace(r"\#", "[0-9]+") for suffix in suffixes)
+def _numbered(suffixes: tuple[str, ...]) -> re.Pattern[str] | None:
+    """What names end in that end in one of `suffixes` with `#`; None where none has it."""
+    numbered = [suffix for suffix in suffixes if "#" in suffix]
+    if not numbered:
+        return None
+    endings = "|".join(re.escape(suffix).replace(r"\#", "[0-9]+") for suffix in numbered)
     other = "".join(rf"(?<!\.{ending})" for ending in _NUMBERED_TEXT)
     return re.compile(f"{other}(?:{endings})$")
 
