@@ -2,10 +2,9 @@
 #ifndef TFREC_CSV_H
 #define TFREC_CSV_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "_offsets.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -21,11 +20,6 @@ typedef struct {
 } CsvRules;
 
 typedef struct {
-    int64_t *items;
-    size_t count, room;
-} Offsets;
-
-typedef struct {
     int64_t *starts, *ends, *lines; /* room for as many rows as `csv_max_rows` says */
     int64_t rows;
     Offsets stray;
@@ -38,19 +32,6 @@ typedef struct {
     int loose; /* the open field has a stray quote, and ends with its line */
     int is_stray, quoted, done, out_of_memory;
 } CsvWalk;
-
-static int offsets_push(Offsets *offsets, int64_t value) {
-    if (offsets->count == offsets->room) {
-        size_t room = offsets->room ? 2 * offsets->room : 1024;
-        int64_t *items = realloc(offsets->items, room * sizeof *items);
-        if (!items)
-            return -1;
-        offsets->items = items;
-        offsets->room = room;
-    }
-    offsets->items[offsets->count++] = value;
-    return 0;
-}
 
 /* One bit for each of 64 bytes: set where it is a quote, an escape or part of a line end. */
 typedef struct {

@@ -1,10 +1,14 @@
 /* Serialized tf.train.Example messages taken apart, without their values being copied: which
  * features each record has, of which kind, how many values. The rules are those that the reference
- * body writes down. Needs _crc32c.h (hashing) and _encode.h (Offsets, load64). */
+ * body writes down. */
 #ifndef TFREC_EXAMPLES_H
 #define TFREC_EXAMPLES_H
 
 #include <stdlib.h>
+
+#include "_crc32c.h"
+#include "_encode.h"
+#include "_offsets.h"
 
 typedef struct {
     const uint8_t *at, *end;
