@@ -108,6 +108,33 @@ def test_the_command_adds_what_convert_would_have_written(people: Path, dest: st
             assert twin.read_bytes() == file.read_bytes()
 
 
+@pytest.mark.parametrize(
+    "more", [{}, {"shuffle": True}, {"split": "train=0.6,test=0.4"}, {"jobs": 1}]
+)
+def test_indexes_are_written_while_the_shards_are(
+    people: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
+) -> None:
+    def found(path: object) -> np.ndarray:
+        raise AssertionError(f"{path} was read again")
+
+    plain = convert(people, "plain/people", shards=4, **more)
+    write_indexes([str(plain)], BOTH)
+    monkeypatch.setattr("tfrec_cli.dataset.indexes.find_records", found)
+    path = convert(people, "people", shards=4, index="dali,tfindex", **more)
+    assert files(path) == files(plain)
+    for name in files(path):
+        assert name == "manifest.json" or (path / name).read_bytes() == (plain / name).read_bytes()
+    assert is_sound(path)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 4, 5])
+def test_shards_without_records_have_empty_indexes(people: Path, limit: int) -> None:
+    path = convert(people, "people", shards=4, limit=limit, index="dali")
+    counts = [len(lines(index)) for index in sorted((path / "index").iterdir())]
+    assert sum(counts) == limit
+    assert len(counts) == len(list(path.glob("*.tfrecord-*")))
+
+
 def test_a_dataset_with_indexes_is_replaced_as_a_whole(people: Path) -> None:
     path = convert(people, "people", index="dali", shards=2)
     convert(people, "people", shards=3, overwrite=True)
@@ -224,6 +251,16 @@ def test_damage_is_refused(people: Path) -> None:
         write_indexes([str(path)], BOTH)
     with pytest.raises(DatasetError, match="nothing is there"):
         write_indexes([str(people.with_name("nothing"))], BOTH)
+
+
+@given(st.lists(st.integers(16, 2**40), max_size=20))
+def test_text_of_an_index_made_in_parts(sizes: list[int]) -> None:
+    ends = np.cumsum(np.array(sizes, np.int64) + 16)
+    starts = [0, *ends.tolist()]
+    whole = "".join(f"{start} {end - start}\n" for start, end in itertools.pairwise(starts))
+    assert index_text(ends) == whole.encode()
+    half = len(sizes) // 2
+    assert index_text(ends[:half]) + index_text(ends[half:], starts[half]) == whole.encode()
 
 
 @given(st.lists(st.integers(16, 2**40), max_size=20))

@@ -69,7 +69,8 @@ def files(folder: Path, rows: int = 60, number: int = 6) -> None:
 
 
 def content(dest: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(dest.iterdir())}
+    paths = (path for path in sorted(dest.rglob("*")) if path.is_file())
+    return {str(path.relative_to(dest)): path.read_bytes() for path in paths}
 
 
 @pytest.fixture
@@ -115,6 +116,7 @@ WAYS: dict[str, list[str]] = {
     "spilled": ["--shards", "4", "--shuffle", "--memory", "20kB"],
     "one job": ["--shards", "4", "-j", "1"],
     "more shards than rows": ["--shards", "5", "--limit", "3"],
+    "indexes": ["--shards", "4", "--index", "dali,tfindex"],
 }
 
 

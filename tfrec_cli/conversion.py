@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 import time
 from collections.abc import Callable
@@ -229,12 +230,14 @@ def _to_dataset(run: Run, check: Check | None) -> Manifest:
         labels = {f.key: f.labels for f in run.settled.features if f.labels is not None}
         if check is not None:
             check(stage.path, manifest, run.settled.text)
-        _add_extras(run, stage, manifest)
+        _add_extras(run, stage, manifest, log.indexes)
         return stage.commit(manifest, side_files(run.settled.text, labels), made)
 
 
-def _add_extras(run: Run, stage: Stage, manifest: Manifest) -> None:
-    """Write metadata and index files as they were asked for."""
+def _add_extras(run: Run, stage: Stage, manifest: Manifest, indexes: Path | None) -> None:
+    """Write metadata and index files as they were asked for. indexes: as ShardLog has it; shards
+    that an earlier run has done are read for theirs.
+    """
     if run.options.metadata:
         from tfrec_cli.dataset.metadata import describe
 
@@ -247,7 +250,7 @@ def _add_extras(run: Run, stage: Stage, manifest: Manifest) -> None:
         from tfrec_cli.dataset.indexes import index_files
 
         names = [shard.name for shard in manifest.shards]
-        for name, lines in index_files(names, stage.path, run.options.index):
+        for name, lines in index_files(names, stage.path, run.options.index, indexes):
             stage.add(name, lines)
 
 
@@ -281,6 +284,9 @@ def _shard_log(run: Run, stage: Stage) -> ShardLog:
     folder = stage.receipts if several or run.work.order is not None else None
     receipts = Receipts(folder, partial(_record, run))
     log = ShardLog(receipts, run.shards if several else ())
+    if run.options.index:
+        # What a run that was killed has left of them may be half.
+        log.indexes = stage.work / f"indexes-{secrets.token_hex(8)}"
     if run.resumes is not None:
         done = log.find(stage.path, run.options.jobs)
         total = counted(len(run.shards), "shard")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfrec_cli.checksums import is_file
 from tfrec_cli.dataset.manifest import Shard
@@ -15,6 +15,9 @@ from tfrec_cli.receipts import Receipts, shard_task
 from tfrec_cli.sources.base import Fingerprint
 from tfrec_cli.sources.files import fingerprint
 
+if TYPE_CHECKING:
+    from tfrec_cli.dataset.indexes import IndexDraft
+
 Files = Iterable[Fingerprint]
 
 
@@ -22,7 +25,8 @@ class ShardLog:
     """The shards of a run, and the files that the cells of their rows named.
 
     receipts: where those of shards that are done are left. loaded: by path, the files that were
-    read for the shards that are done, whichever run did them.
+    read for the shards that are done, whichever run did them. indexes: the folder for the lines of
+    the indexes of those that get done, which is this run's alone; None where nobody wants any.
     """
 
     def __init__(self, receipts: Receipts, names: Sequence[str] = (), first: int = 0) -> None:
@@ -31,6 +35,15 @@ class ShardLog:
         self._tasks = {name: shard_task(number) for number, name in enumerate(names, first)}
         self._done: dict[str, Shard] = {}
         self.loaded: dict[str, Fingerprint] = {}
+        self.indexes: Path | None = None
+
+    def index(self, name: str) -> IndexDraft | None:
+        """What takes the index of the shard `name` while it is written. Raises DatasetError."""
+        if self.indexes is None:
+            return None
+        from tfrec_cli.dataset.indexes import IndexDraft
+
+        return IndexDraft(self.indexes / name)
 
     def find(self, path: Callable[[str], Path], jobs: int) -> int:
         """Find the shards that an earlier run has left done; returns how many.

@@ -21,6 +21,8 @@ from tfrec_cli.tasks import EncodedBatch, Piece
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+    from tfrec_cli.dataset.indexes import IndexDraft
+
 
 class Writer(Protocol):
     """What writes one shard, as ShardWriter does."""
@@ -57,6 +59,7 @@ class SplitWriter:
         self._planned, self._names = iter(plan.shards), iter(names)
         # None while the records of a shard that is done pass by.
         self._shard: Writer | None = None
+        self._index: IndexDraft | None = None
         self._left = self._position = 0
         self._files: dict[str, Fingerprint] = {}
         self._shards: list[Shard] = []
@@ -88,6 +91,8 @@ class SplitWriter:
             self._files.update((file.path, file) for file in files)
             if self._shard is not None:
                 self._shard.write(data[begin:end], count)
+            if self._index is not None:
+                self._index.add(ends[first : first + count] - begin)
             first, begin = first + count, end
 
     def finish(self) -> Split:
@@ -125,14 +130,17 @@ class SplitWriter:
         if done is not None:
             self._shards.append(done)
         self._shard = None if done is not None else self._make(name)
+        self._index = None if done is not None else self._log.index(name)
 
     def _close(self) -> None:
         if self._shard is not None:
             shard = self._shard.close()
+            if self._index is not None:
+                self._index.close()
             self._shards.append(shard)
             self._log.note(shard, self._files.values())
             self._files = {}
-        self._shard = None
+        self._shard = self._index = None
 
     def __enter__(self) -> SplitWriter:
         return self
@@ -145,6 +153,8 @@ class SplitWriter:
     ) -> None:
         if self._shard is not None:
             self._shard.abort()
+        if self._index is not None:
+            self._index.abort()
 
 
 def split_of(plan: SplitPlan, shards: Iterable[Shard]) -> Split:

@@ -113,7 +113,8 @@ class _Driver:
         self.lots = [part for lot in lots for part in lot.missing(run.log)]
         data, how = os.fspath(stage.path("")), run.dest.compression
         sync, shown = run.options.fsync, run.dest.text
-        self._target = Target(data, self._work, self._receipts, how, shown, sync)
+        indexes = None if run.log.indexes is None else os.fspath(run.log.indexes)
+        self._target = Target(data, self._work, self._receipts, how, shown, sync, indexes)
         self._wanted = os.path.join(self._work, f"wanted-{secrets.token_hex(8)}")
         with writing(self._work), open(self._wanted, "xb"):
             pass

@@ -31,7 +31,7 @@ class Target:
     """Where shards are written. data: their folder; work: one on the same file system for drafts.
 
     receipts: the folder for those of finished tasks, None where none are kept. shown: DEST, for
-    messages. sync: have each on the disk before its receipt.
+    messages. sync: have each on the disk before its receipt. indexes: as ShardLog has it.
     """
 
     data: str
@@ -40,6 +40,7 @@ class Target:
     compression: Compression
     shown: str
     sync: bool = True
+    indexes: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,4 +122,5 @@ def lot_writer(target: Target, lot: Lot) -> SplitWriter:
     """Writes the records of a lot, in order, into its shards; leaves a receipt of each."""
     receipts = Receipts(None if target.receipts is None else Path(target.receipts))
     log = ShardLog(receipts, lot.names, lot.first)
+    log.indexes = None if target.indexes is None else Path(target.indexes)
     return SplitWriter(SplitPlan("", (), lot.counts), lot.names, partial(DraftShard, target), log)

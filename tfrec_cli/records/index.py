@@ -16,7 +16,10 @@ import re
 from collections.abc import Iterable
 
 import numpy as np
+import pyarrow as pa
 
+from tfrec_cli import compute as pc
+from tfrec_cli.buffers import from_numpy, scalar
 from tfrec_cli.errors import DamageError, UsageError
 from tfrec_cli.options import IndexFormat
 from tfrec_cli.records.blocks import Block, Damage, read_blocks
@@ -39,17 +42,28 @@ def index_name(file: str, kind: IndexFormat) -> str:
     return f"{re.sub('[.](?=tf_?rec)', '-', file, flags=re.IGNORECASE)}{INDEX_FORMATS[kind]}"
 
 
-def index_text(ends: np.ndarray) -> bytes:
-    """The lines of an index of either format. ends: int64, the offset just past each record."""
-    text, start = io.BytesIO(), 0
-    # Numbers as Python has them take several times the room of the array: some at a time.
+def index_text(ends: np.ndarray, start: int = 0) -> bytes:
+    """The lines of an index of either format. ends: int64, the offset just past each record. start:
+    where the first of them begins.
+    """
+    text = io.BytesIO()
+    # Numbers as text take several times the room of the array: some at a time.
     for first in range(0, len(ends), _RUN):
-        lines = []
-        for end in ends[first : first + _RUN].tolist():
-            lines.append(f"{start} {end - start}\n")
-            start = end
-        text.write("".join(lines).encode("ascii"))
+        part = ends[first : first + _RUN]
+        starts = np.concatenate((np.array([start], np.int64), part[:-1]))
+        text.write(_lines(starts, part - starts))
+        start = int(part[-1])
     return text.getvalue()
+
+
+def _lines(starts: np.ndarray, sizes: np.ndarray) -> pa.Buffer:
+    kind = pa.string()
+    numbers = (pc.cast(from_numpy(column), kind) for column in (starts, sizes))
+    pairs = pc.binary_join_element_wise(*numbers, scalar(" ", kind))
+    # With nothing behind it, what stands between becomes the end of the line.
+    lines = pc.binary_join_element_wise(pairs, scalar("", kind), scalar("\n", kind))
+    _, offsets, data = lines.buffers()
+    return data.slice(0, int(np.frombuffer(offsets, np.int32)[len(lines)]))
 
 
 def read_index(path: str | os.PathLike[str]) -> np.ndarray | None:
