@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfrec_cli.errors import SourceError
-from tfrec_cli.sources import parquet
+from tfrec_cli.sources import decoded, parquet
 from tfrec_cli.sources.base import Needs, Survey
 from tfrec_cli.sources.common_type import common_type, conform, null_count, value_type
 from tfrec_cli.sources.parquet import ParquetSource
@@ -159,6 +159,45 @@ def test_batches_are_bounded_in_a_row_group_that_is_not_like_the_one_before(
     sizes = [b.data.nbytes for p in survey.partitions for b in reader.read(p, ["a"])]
     assert sum(sizes) > 5000 * len(LONG)
     assert max(sizes) < 2 * reader.batch_bytes
+
+
+def test_batches_are_bounded_in_a_partition_that_is_not_like_the_one_before(tmp_path: Path) -> None:
+    """What is known of a file's dictionaries goes from partition to partition, but not too far."""
+    short = pa.array([f"word {number}" for number in range(5000)])
+    schema = pa.schema({"a": pa.string()})
+    with pq.ParquetWriter(tmp_path / "t.parquet", schema) as writer:
+        for cells in (short, short, long_cells(5000).cast(pa.string())):
+            writer.write_table(pa.table({"a": cells}))
+    reader = source(tmp_path / "t.parquet")
+    reader.partition_bytes = 1
+    survey = reader.survey(Needs())
+    assert len(survey.partitions) == 3
+    sizes = [b.data.nbytes for p in survey.partitions for b in reader.read(p, ["a"])]
+    assert sum(sizes) > 5000 * len(LONG)
+    assert max(sizes) < 2 * reader.batch_bytes
+
+
+def test_a_file_with_dictionaries_is_opened_for_them_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(
+        pa.table({"a": [f"word {n % 50}" for n in range(5000)]}), tmp_path / "t.parquet",
+        row_group_size=500,
+    )  # fmt: skip
+    opened: list[dict[str, Any]] = []
+    real = decoded.open_parquet
+
+    def counting(*args: Any, **how: Any) -> Any:
+        opened.append(how)
+        return real(*args, **how)
+
+    monkeypatch.setattr(decoded, "open_parquet", counting)
+    reader = source(tmp_path / "t.parquet")
+    reader.partition_bytes, reader.batch_bytes = 1, 1000
+    survey = reader.survey(Needs())
+    assert len(survey.partitions) == 10
+    assert sum(b.data.num_rows for p in survey.partitions for b in reader.read(p, ["a"])) == 5000
+    assert len(opened) == 1
 
 
 def test_nulls_are_looked_for_in_bounded_batches(

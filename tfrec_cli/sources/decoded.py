@@ -83,13 +83,21 @@ def _lengths(values: pa.Array) -> Sizes:
 class BatchRows:
     """How many rows of a row group come to about `most` bytes once they are decoded.
 
-    file: open at `path`. names: the columns that are read of it.
+    file: open at `path`. names: the columns that are read of it. known: what was seen of the
+    dictionaries of this file, added to; several threads may share it.
     """
 
-    def __init__(self, file: pq.ParquetFile, path: str, names: Sequence[str], most: int) -> None:
+    def __init__(
+        self,
+        file: pq.ParquetFile,
+        path: str,
+        names: Sequence[str],
+        most: int,
+        known: Dictionaries | None = None,
+    ) -> None:
         self._file, self._path, self._most = file, path, most
         self._wanted = {name.split(".")[0] for name in names}
-        self._known: dict[str, _Values] = {}
+        self._known: Dictionaries = {} if known is None else known
 
     def of(self, group: int) -> int:
         """The rows, at least 1, going by the footer and the dictionaries of the columns."""
@@ -104,7 +112,7 @@ class BatchRows:
 
     def _hiding(
         self, group: int, about: pq.RowGroupMetaData
-    ) -> Iterator[tuple[pq.ColumnChunkMetaData, _Values]]:
+    ) -> Iterator[tuple[pq.ColumnChunkMetaData, DictionaryValues]]:
         """The columns that may become far more than the file shows, and what their values are."""
         chunks = (about.column(leaf) for leaf in range(about.num_columns))
         hiding = {
@@ -116,22 +124,17 @@ class BatchRows:
         # Reading a dictionary costs more than reading its column; a row group like the one before
         # it in all that the footer tells is taken to have values like it.
         shapes = {leaf: _shape(chunk) for leaf, chunk in hiding.items()}
-        unlike = [leaf for leaf in hiding if not self._is_known(leaf, shapes[leaf])]
+        before = {leaf: self._known.get(leaf) for leaf in hiding}
+        known = {n: seen for n, seen in before.items() if seen and seen.is_like(shapes[n])}
+        unlike = [leaf for leaf in hiding if leaf not in known]
         lengths = _dictionary_lengths(self._path, self._file.metadata, group, unlike)
         for leaf, found in zip(unlike, lengths, strict=False):
-            self._known[leaf] = _Values.of(shapes[leaf], found)
-        return ((hiding[leaf], self._known[leaf]) for leaf in hiding if leaf in self._known)
-
-    def _is_known(self, leaf: str, shape: tuple[int, ...]) -> bool:
-        known = self._known.pop(leaf, None)
-        if known is None or not known.is_like(shape):
-            return False
-        self._known[leaf] = known
-        return True
+            known[leaf] = self._known[leaf] = DictionaryValues.of(shapes[leaf], found)
+        return ((hiding[leaf], values) for leaf, values in known.items())
 
 
 @dataclass(frozen=True, slots=True)
-class _Values:
+class DictionaryValues:
     """The bytes of the values of a dictionary, and the shape of the chunk that it was in."""
 
     shape: tuple[int, ...]
@@ -139,7 +142,8 @@ class _Values:
     longest: int
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], lengths: Sizes) -> _Values:
+    def of(cls, shape: tuple[int, ...], lengths: Sizes) -> DictionaryValues:
+        """Those of a dictionary with values of these lengths."""
         if not len(lengths):
             return cls(shape, 0.0, 0)
         return cls(shape, float(lengths.mean()), int(lengths.max()))
@@ -148,6 +152,10 @@ class _Values:
         """Whether another chunk is within a tenth of this one's shape."""
         pairs = zip(self.shape, shape, strict=True)
         return all(10 * abs(mine - other) <= mine for mine, other in pairs)
+
+
+Dictionaries = dict[str, DictionaryValues]
+"""What is known of the dictionaries of a file, by the path of the column in its schema."""
 
 
 def _shape(chunk: pq.ColumnChunkMetaData) -> tuple[int, ...]:

@@ -37,7 +37,7 @@ from tfrec_cli.sources.common_type import (
     null_count,
     value_type,
 )
-from tfrec_cli.sources.decoded import BatchRows
+from tfrec_cli.sources.decoded import BatchRows, Dictionaries
 from tfrec_cli.sources.files import counted, display, expand_inputs, fingerprint, some, unreadable
 from tfrec_cli.sources.footer import (
     Footer,
@@ -54,6 +54,8 @@ T = TypeVar("T")
 MOST_ROWS = 32768
 LOOK_BYTES = 16 * 2**20
 MOST_LINES = 10
+# Files whose dictionaries are remembered from one partition to the next.
+KNOWN_FILES = 16
 
 
 class Options(BaseModel):
@@ -103,6 +105,7 @@ class ParquetSource:
         self.options = Options.model_validate(options.model_dump())
         self.partition_bytes = 16 * 2**20
         self.batch_bytes = 16 * 2**20
+        self._dictionaries: dict[str, Dictionaries] = {}
 
     def survey(self, needs: Needs) -> Survey:
         """Columns, row groups and nulls of all files.
@@ -177,7 +180,7 @@ class ParquetSource:
         with _named(partition.file), self._open(partition) as file:
             own = set(file.schema_arrow.names)
             names = [c for c in columns if c in own]
-            rows = BatchRows(file, partition.file, names, self.batch_bytes)
+            rows = BatchRows(file, partition.file, names, self.batch_bytes, self._seen(partition))
             for group in range(detail.first, detail.last):
                 for batch in _batches(file, group, names, rows, detail.threads):
                     yield _settled(batch, columns, Origin(partition.file, row), detail)
@@ -187,6 +190,12 @@ class ParquetSource:
                 f"{display(partition.file)}: has {row - partition.first_row:,} rows where its "
                 f"footer tells of {partition.rows:,}. The file is damaged."
             )
+
+    def _seen(self, partition: Partition) -> Dictionaries:
+        """What was seen of the dictionaries of the partition's file."""
+        if len(self._dictionaries) > KNOWN_FILES:
+            self._dictionaries.clear()
+        return self._dictionaries.setdefault(partition.file, {})
 
     def _open(self, partition: Partition) -> AbstractContextManager[pq.ParquetFile]:
         # A buffered reader keeps a large row group's compressed pages out of memory.
