@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfrec_cli.buffers import byte_size, from_numpy, from_values, is_valid, nulled, scalar, to_numpy
+from tfrec_cli.buffers import (
+    byte_size,
+    from_numpy,
+    from_values,
+    is_valid,
+    items,
+    lengths,
+    nulled,
+    scalar,
+    to_numpy,
+)
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
 KINDS = {
@@ -46,6 +56,40 @@ def test_numbers_come_back_with_zero_for_null(kind: pa.DataType, data: st.DataOb
     expected = [0 if value is None else value for value in values[start:]]
     assert to_numpy(array).tolist() == expected
     assert is_valid(array).tolist() == [value is not None for value in values[start:]]
+
+
+TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+LISTS = (
+    pa.list_(pa.int64()), pa.large_list(pa.int64()), pa.list_(pa.int64(), 2),
+    pa.list_view(pa.int64()), pa.large_list_view(pa.int64()),
+)  # fmt: skip
+
+
+def sliced(data: st.DataObject, values: list[object], kind: pa.DataType) -> pa.Array:
+    """An array of some neighbours among `values`, which others lie before and behind."""
+    first = data.draw(st.integers(0, len(values)))
+    return pa.array(values, kind).slice(first, data.draw(st.integers(0, len(values) - first)))
+
+
+@pytest.mark.parametrize("kind", TEXTS, ids=str)
+@given(data=st.data())
+def test_texts_have_as_many_bytes_as_their_encoding(kind: pa.DataType, data: st.DataObject) -> None:
+    array = sliced(data, data.draw(st.lists(st.none() | KINDS[kind])), kind)
+    encoded = [
+        cell.encode() if isinstance(cell, str) else cell or b"" for cell in array.to_pylist()
+    ]
+    assert lengths(array).tolist() == [len(cell) for cell in encoded]
+
+
+@pytest.mark.parametrize("kind", LISTS, ids=str)
+@given(data=st.data())
+def test_lists_have_the_items_of_their_values(kind: pa.DataType, data: st.DataObject) -> None:
+    few = 2 if pa.types.is_fixed_size_list(kind) else 0
+    lists = st.lists(st.none() | INTEGERS, min_size=few, max_size=few or 5)
+    array = sliced(data, data.draw(st.lists(st.none() | lists, max_size=9)), kind)
+    cells = [cell or [] for cell in array.to_pylist()]
+    assert lengths(array).tolist() == [len(cell) for cell in cells]
+    assert items(array).to_pylist() == [item for cell in cells for item in cell]
 
 
 @given(values=st.lists(st.tuples(INTEGERS, st.booleans())))
