@@ -72,8 +72,14 @@ def start(source: str, dest: Path, address: str | None, *options: str) -> subpro
     return subprocess.Popen(
         [*command, "--engine", "dask", *where, *options], start_new_session=True,
         cwd=dest.parent, env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_signals,
     )  # fmt: skip
+
+
+def hear_signals() -> None:
+    """Those that `nohup`, or a shell that runs the tests in its background, has all ignore."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def ended(run: subprocess.Popen[str]) -> tuple[int, str]:

@@ -65,6 +65,8 @@ def look(dest: Dest, found: Manifest, opened: Opened, options: ConvertOptions) -
         return Freshness(files, found)
     made = os.stat(dest.home / MANIFEST).st_mtime_ns
     looks = [_look(pair, made) for pair in files]
+    if all(looks):
+        return Freshness("", found)
     unsure = [pair for pair, sure in zip(files, looks, strict=True) if sure is None]
     read = iter(list(ordered_map(_has_content, unsure, options.jobs)))
     sources = [next(read) if sure is None else pair[0] if sure else None

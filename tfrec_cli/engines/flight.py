@@ -74,7 +74,8 @@ class Flight:
             if self._sent and wanted is not None:
                 with suppress(OSError):
                     Path(wanted).unlink()
-                if wait(self._sent, PROMPT).not_done:
+                # Of a scheduler that is gone nobody hears what becomes of tasks.
+                if not self._workers.are_lost and wait(self._sent, PROMPT).not_done:
                     self.hang = True
                     self._workers.tell_busy(f"for up to {ENDING:.0f} s")
                     self.hang = bool(wait(self._sent, ENDING - PROMPT).not_done)

@@ -24,13 +24,15 @@ class Workers:
     """What a Dask client says of its workers.
 
     where: the scheduler in messages. checks: what each process must pass, each with a name.
-    notices: on workers that joined later and did not. tell: takes what is waited for.
+    notices: on workers that joined later and did not. tell: takes what is waited for. are_lost:
+    whether there is no scheduler any more that knows them.
     """
 
     def __init__(self, client: Any, where: str, tell: Callable[[str], None]) -> None:
         self.where, self._tell = where, tell
         self.checks: tuple[tuple[str, Check], ...] = ()
         self.notices: list[str] = []
+        self.are_lost = False
         self._client = client
         # Some versions name five workers only, unless they are asked for all.
         asks = inspect.signature(client.scheduler_info).parameters
@@ -122,7 +124,8 @@ class Workers:
         return self._threads
 
     def lost(self) -> EngineError:
-        """The error of a scheduler that does not answer any more."""
+        """The error of a scheduler that does not answer any more, from now on."""
+        self.are_lost = True
         return EngineError(
             f"{self.where}: the scheduler is gone, or has dropped the tasks of this run. Start it "
             "again, then go on with --resume."

@@ -55,7 +55,7 @@ from tfrec_cli.sources.box_notices import box_notices, picture_notices
 from tfrec_cli.sources.box_options import EDGES, BoxOptions, BoxSettings
 from tfrec_cli.sources.box_pictures import SKIP, Finder
 from tfrec_cli.sources.box_table import place_of, read_tables
-from tfrec_cli.sources.files import display, files_below, has_suffix
+from tfrec_cli.sources.files import display, has_suffix, walk
 from tfrec_cli.sources.imagefile import ImageFile, read_image
 from tfrec_cli.sources.images import cuts, image_cells
 from tfrec_cli.sources.readers import read_each
@@ -153,7 +153,7 @@ class BoxesSource:
 
 
 def _no_table(folders: Sequence[str]) -> SourceError:
-    below = [path for folder in folders for path in files_below(folder)]
+    below = [path for folder in folders for path in walk(folder).files]
     tables = [path for path in below if has_suffix(path, (".csv", ".tsv", ".parquet"))]
     hint = f" Did you mean {display(tables[0])}?" if tables else ""
     return SourceError(

@@ -18,7 +18,7 @@ names are integers; a class folder without an image keeps its number.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar, Literal
@@ -41,7 +41,7 @@ from tfrec_cli.sources.base import (
     SourceBatch,
     Survey,
 )
-from tfrec_cli.sources.files import counted, display, some
+from tfrec_cli.sources.files import as_found, counted, display, some
 from tfrec_cli.sources.imagefile import MOST_BYTES, ImagesRead, read_images, sniff_images
 from tfrec_cli.sources.imagetree import ImageTree, class_names, plant
 from tfrec_cli.sources.imagetree import notices as tree_notices
@@ -138,9 +138,9 @@ class ImagesSource:
         naming a folder without images.
         """
         trees = plant(self.inputs, self.options.layout, needs.temp_dir)
-        files = [image.file for tree in trees for image in tree.images]
+        files = {image.path: _looked_at(image.path) for tree in trees for image in tree.images}
         names = class_names(trees)
-        text = pa.string() if all(_is_utf8(f.path) for f in files) else pa.binary()
+        text = pa.string() if all(map(_is_utf8, files)) else pa.binary()
         columns = tuple(c for c in _TYPES if names or c != "image/class/text")
         bare = any(image.group is None for tree in trees for image in tree.images)
         kinds = _TYPES | {"image/filename": text}
@@ -149,9 +149,9 @@ class ImagesSource:
                 Column(column, kinds[column], nulls=bare and column == "image/class/text")
                 for column in columns
             ),
-            partitions=tuple(self._partitions(trees, text)),
-            fingerprints=tuple(files),
-            notices=(*tree_notices(trees, names), *format_notices(files, needs)),
+            partitions=tuple(self._partitions(trees, files, text)),
+            fingerprints=tuple(files.values()),
+            notices=(*tree_notices(trees, names), *format_notices([*files.values()], needs)),
             options=self.options.model_dump(),
             labels=_labels(names),
         )
@@ -159,18 +159,23 @@ class ImagesSource:
     def files(self, temp_dir: str | None) -> Listing:
         """The images and classes that a survey would find."""
         trees = plant(self.inputs, self.options.layout, temp_dir)
-        paths = tuple(image.file.path for tree in trees for image in tree.images)
+        paths = tuple(image.path for tree in trees for image in tree.images)
         return Listing(paths, _labels(class_names(trees)))
 
-    def _partitions(self, trees: Sequence[ImageTree], names: pa.DataType) -> Iterator[Partition]:
+    def _partitions(
+        self, trees: Sequence[ImageTree], files: Mapping[str, Fingerprint], names: pa.DataType
+    ) -> Iterator[Partition]:
         for tree in trees:
             row = 0
             for split, images in groupby(tree.images, key=lambda image: image.split):
-                for run in _runs(list(images), self.partition_bytes, self.partition_files):
+                several = list(images)
+                sizes = [files[image.path].size for image in several]
+                for first, last in cuts(sizes, self.partition_bytes, self.partition_files):
+                    run = several[first:last]
                     detail = ImageFiles(
-                        tuple(image.file.path for image in run),
+                        tuple(image.path for image in run),
                         tuple(image.group for image in run),
-                        tuple(image.file.size for image in run),
+                        tuple(sizes[first:last]),
                         names,
                     )
                     size = sum(detail.sizes)
@@ -202,9 +207,12 @@ def _labels(names: tuple[str, ...]) -> tuple[LabelHint, ...]:
     return (LabelHint("image/class/label", "image/class/text", names),) if names else ()
 
 
-def _runs(images: list[Any], size: int, count: int) -> Iterator[list[Any]]:
-    for first, last in cuts([image.file.size for image in images], size, count):
-        yield images[first:last]
+def _looked_at(path: str) -> Fingerprint:
+    """What a file looks like; one that is gone, behind a link, is a row that fails."""
+    try:
+        return as_found(path, os.stat(path))
+    except OSError:
+        return Fingerprint(path, 0, 0)
 
 
 def cuts(sizes: Sequence[int], most: int, count: int) -> Iterator[tuple[int, int]]:

@@ -9,16 +9,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tfrec_cli.errors import SourceError
-from tfrec_cli.sources.base import Fingerprint
 from tfrec_cli.sources.files import (
     Walk,
+    by_suffix,
     byte_order,
     counted,
     display,
     expand_inputs,
-    fingerprint,
-    has_suffix,
     some,
+    sorted_paths,
     walk,
     walk_notices,
 )
@@ -31,9 +30,9 @@ SPLIT_NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ImageEntry:
-    """One image file with its class and split, where the layout has them."""
+    """The path of one image file with its class and split, where the layout has them."""
 
-    file: Fingerprint
+    path: str
     group: str | None = None
     split: str | None = None
 
@@ -75,10 +74,9 @@ def plant(inputs: Sequence[str], layout: str, temp_dir: str | None) -> tuple[Ima
 
 def _single(inputs: Sequence[str], layout: str, temp_dir: str | None) -> ImageTree:
     listed = expand_inputs(inputs, IMAGE_SUFFIXES, temp_dir)
-    files = [fingerprint(path) for path in listed.files]
     parents = [os.path.dirname(os.path.abspath(path)) for path in listed.files]
     groups = [os.path.basename(p) if layout == "class" else None for p in parents]
-    images = tuple(ImageEntry(f, g) for f, g in zip(files, groups, strict=True))
+    images = tuple(map(ImageEntry, listed.files, groups))
     found = tuple(dict.fromkeys(g for g in groups if g is not None))
     root = os.path.relpath(os.path.commonpath(parents))
     return ImageTree(root, images, {None: found}, listed.notices)
@@ -86,39 +84,28 @@ def _single(inputs: Sequence[str], layout: str, temp_dir: str | None) -> ImageTr
 
 def _folder(root: str, layout: str) -> ImageTree:
     tree = walk(root)
-    strays: list[str] = []
-    images: list[Fingerprint] = []
-    for file in tree.files:
-        if has_suffix(file.path, IMAGE_SUFFIXES):
-            images.append(file)
-        else:
-            strays.append(file.path)
+    images, strays = by_suffix(tree.files, IMAGE_SUFFIXES)
     # A link to an image that is gone is a row that fails, as an unreadable image is.
-    lost = [Fingerprint(p, 0, 0) for p in tree.broken if has_suffix(p, IMAGE_SUFFIXES)]
+    lost, broken = by_suffix(tree.broken, IMAGE_SUFFIXES)
     if not images and not lost:
         held = f"only {some(strays)}" if strays else "nothing"
         raise SourceError(
             f"{display(root)}: holds no image ({', '.join(IMAGE_SUFFIXES)}); found {held}. "
             "Name the folder that holds the class folders or the images."
         )
-    files = sorted(images + lost, key=lambda f: byte_order(f.path))
-    kept = Walk(
-        hidden=tree.hidden,
-        broken=tuple(p for p in tree.broken if not has_suffix(p, IMAGE_SUFFIXES)),
-        odd=tree.odd,
-        again=tree.again,
-    )
+    files = sorted_paths(images + lost)
+    kept = Walk(hidden=tree.hidden, broken=tuple(broken), odd=tree.odd, again=tree.again)
     return _arranged(root, files, tree.folders, layout, walk_notices(root, kept, strays))
 
 
 def _arranged(
     root: str,
-    files: Sequence[Fingerprint],
+    files: Sequence[str],
     folders: Sequence[str],
     layout: str,
     notices: tuple[str, ...],
 ) -> ImageTree:
-    parts = [_parts(root, f.path) for f in files]
+    parts = [_parts(root, path) for path in files]
     inside = [_parts(root, folder) for folder in folders]
     tops = [folder[0] for folder in inside if len(folder) == 1]
     if layout == "auto":
@@ -128,7 +115,7 @@ def _arranged(
     classed = layout == "class" or any(len(p) > 2 for p in parts)
     depth = 2 if layout == "split" and classed else 1
     placed = [(f, p) for f, p in zip(files, parts, strict=True) if len(p) > depth]
-    outside = [f.path for f, p in zip(files, parts, strict=True) if len(p) <= depth]
+    outside = [f for f, p in zip(files, parts, strict=True) if len(p) <= depth]
     if not placed:
         raise SourceError(
             f"{display(root)}: all images lie at the top, in no {layout} folder. "
@@ -162,9 +149,9 @@ def _layout(root: str, tops: Sequence[str], parts: Sequence[list[str]]) -> str:
     return "split" if all(name.lower() in SPLIT_NAMES for name in tops) else "class"
 
 
-def _entry(file: Fingerprint, parts: list[str], splits: bool, classed: bool) -> ImageEntry:
+def _entry(path: str, parts: list[str], splits: bool, classed: bool) -> ImageEntry:
     split = parts[0] if splits else None
-    return ImageEntry(file, parts[1 if splits else 0] if classed else None, split)
+    return ImageEntry(path, parts[1 if splits else 0] if classed else None, split)
 
 
 def _classes(inside: Sequence[list[str]], splits: bool) -> dict[str | None, tuple[str, ...]]:

@@ -24,6 +24,13 @@ def byte_order(path: str) -> bytes:
     return os.fsencode(path)
 
 
+def sorted_paths(paths: Iterable[str]) -> list[str]:
+    """Paths in byte order."""
+    paths = list(paths)
+    # For these it is the order of characters, which takes no key.
+    return sorted(paths, key=None if all(map(str.isascii, paths)) else byte_order)
+
+
 def is_hidden(name: str) -> bool:
     """Whether a file or folder of this base name is passed over: `.cache`, `_SUCCESS`."""
     return name.startswith((".", "_"))

@@ -13,7 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
@@ -25,11 +25,11 @@ from tfrec_cli.sources.base import Source
 from tfrec_cli.sources.files import (
     display,
     expand_inputs,
-    files_below,
     fingerprint,
     has_suffix,
     some,
     unreadable,
+    walk,
 )
 from tfrec_cli.sources.magic import PARQUET, compression_of
 from tfrec_cli.sources.spools import Spools
@@ -199,7 +199,7 @@ def _detect(inputs: Sequence[str]) -> str:
 
 def _detect_one(item: str) -> str:
     if os.path.isdir(item):
-        return _by_files(item, files_below(item))
+        return _by_files(item, walk(item).files)
     if not os.path.lexists(item) and glob.has_magic(item):
         files = expand_inputs([item], _all_suffixes()).files
         contents = {_by_suffix(path) or _by_content(path) for path in files}
@@ -239,13 +239,17 @@ def _broken_ones() -> str:
 
 
 def _by_suffix(path: str) -> str | None:
-    for name, suffixes in SUFFIXES.items():
-        if has_suffix(path, suffixes):
-            return name
-    for name, suffixes in _foreign().suffixes.items():
-        if has_suffix(path, suffixes):
-            return name
-    return None
+    name = os.path.basename(path).lower()
+    # What tells is behind the first dot, unless it is a number among others.
+    ending = name if "-of-" in name else name[max(0, name.find(".")) :]
+    return _built_in(ending) or next(
+        (kind for kind, suffixes in _foreign().suffixes.items() if has_suffix(name, suffixes)), None
+    )
+
+
+@lru_cache
+def _built_in(name: str) -> str | None:
+    return next((kind for kind, suffixes in SUFFIXES.items() if has_suffix(name, suffixes)), None)
 
 
 def _all_suffixes() -> tuple[str, ...]:

@@ -8,36 +8,39 @@ from dataclasses import dataclass, field
 
 from tfrec_cli.errors import SourceError, counted
 from tfrec_cli.sources.base import Fingerprint
-from tfrec_cli.sources.paths import byte_order, display, is_hidden, some, unreadable
+from tfrec_cli.sources.paths import display, is_hidden, some, sorted_paths, unreadable
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
     """What lies below one folder.
 
-    files: all plain files, links to files included, in the byte order of their paths.
+    files: the paths of all plain files, links to files included, in byte order.
     folders: the folders that were entered, the top one left out, in the same order.
     hidden: files and folders passed over for their names. broken: links that lead nowhere.
     odd: pipes, sockets and devices. again: links to folders that had been entered before.
+    linked: whether links led to any file or folder, so that one may be there twice.
     """
 
-    files: tuple[Fingerprint, ...] = ()
+    files: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
     odd: tuple[str, ...] = ()
     again: tuple[str, ...] = ()
+    linked: bool = False
 
 
 @dataclass(slots=True)
 class _Found:
-    files: list[os.DirEntry[str]] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     hidden: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     odd: list[str] = field(default_factory=list)
     again: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
+    linked: bool = False
     entered: set[tuple[int, int] | str] = field(default_factory=set)
 
 
@@ -63,39 +66,19 @@ def walk(folder: str) -> Walk:
 
     Raises SourceError naming a folder that cannot be listed.
     """
-    found = _found(folder)
-    entries = sorted(found.files, key=lambda entry: byte_order(entry.path))
-    files = [file for entry in entries if (file := _fingerprint(entry, found.broken))]
-    return Walk(
-        files=tuple(files),
-        folders=tuple(sorted(found.folders, key=byte_order)[1:]),
-        hidden=tuple(sorted(found.hidden, key=byte_order)),
-        broken=tuple(sorted(found.broken, key=byte_order)),
-        odd=tuple(sorted(found.odd, key=byte_order)),
-        again=tuple(sorted(found.again, key=byte_order)),
-    )
-
-
-def files_below(folder: str) -> list[str]:
-    """The paths that `walk` gives as files, in their order, without a look at each file."""
-    return sorted((entry.path for entry in _found(folder).files), key=byte_order)
-
-
-def _found(folder: str) -> _Found:
     found = _Found()
     _enter(folder, found)
     while found.links:
         _enter(found.links.pop(0), found)
-    return found
-
-
-def _fingerprint(entry: os.DirEntry[str], broken: list[str]) -> Fingerprint | None:
-    try:
-        here = entry.stat()
-    except OSError:
-        broken.append(entry.path)
-        return None
-    return as_found(entry.path, here)
+    return Walk(
+        files=tuple(sorted_paths(found.files)),
+        folders=tuple(sorted_paths(found.folders)[1:]),
+        hidden=tuple(sorted_paths(found.hidden)),
+        broken=tuple(sorted_paths(found.broken)),
+        odd=tuple(sorted_paths(found.odd)),
+        again=tuple(sorted_paths(found.again)),
+        linked=found.linked,
+    )
 
 
 def _enter(top: str, found: _Found) -> None:
@@ -107,14 +90,16 @@ def _enter(top: str, found: _Found) -> None:
             found.again.append(folder)
             continue
         found.folders.append(folder)
+        links, below = len(found.links), list[str]()
         try:
             with os.scandir(folder) as entries:
-                listed = sorted(entries, key=lambda e: os.fsencode(e.name))
+                for entry in entries:
+                    _sort_entry(entry, found, below)
         except OSError as error:
             raise unreadable(folder, error) from error
-        for entry in listed:
-            if below := _sort_entry(entry, found):
-                waiting.append(below)
+        # What is entered first does not depend on the file system.
+        found.links[links:] = sorted_paths(found.links[links:])
+        waiting += sorted_paths(below)
 
 
 def _first_time(folder: str, found: _Found) -> bool:
@@ -129,19 +114,18 @@ def _first_time(folder: str, found: _Found) -> bool:
     return new
 
 
-def _sort_entry(entry: os.DirEntry[str], found: _Found) -> str | None:
-    """Put one entry where it belongs; returns the path of a real folder, which is to be entered."""
+def _sort_entry(entry: os.DirEntry[str], found: _Found, below: list[str]) -> None:
+    """Put one entry where it belongs. below: takes real folders, which are to be entered."""
     if is_hidden(entry.name):
         found.hidden.append(entry.path)
-    elif _is(entry.is_dir):
-        if not entry.is_symlink():
-            return entry.path
-        found.links.append(entry.path)
     elif _is(entry.is_file):
-        found.files.append(entry)
+        found.files.append(entry.path)
+        found.linked = found.linked or entry.is_symlink()
+    elif _is(entry.is_dir):
+        (found.links if entry.is_symlink() else below).append(entry.path)
+        found.linked = found.linked or entry.is_symlink()
     else:
         (found.odd if os.path.exists(entry.path) else found.broken).append(entry.path)
-    return None
 
 
 def _is(kind: Callable[[], bool]) -> bool:
