@@ -177,21 +177,24 @@ def test_batches_are_bounded_in_a_partition_that_is_not_like_the_one_before(tmp_
     assert max(sizes) < 2 * reader.batch_bytes
 
 
-def test_a_file_with_dictionaries_is_opened_for_them_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("asked", ["read_dictionary_page", "open_row_groups"])
+def test_a_file_with_dictionaries_is_asked_for_them_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     pq.write_table(
         pa.table({"a": [f"word {n % 50}" for n in range(5000)]}), tmp_path / "t.parquet",
         row_group_size=500,
     )  # fmt: skip
     opened: list[dict[str, Any]] = []
-    real = decoded.open_parquet
+    if asked == "open_row_groups":
+        monkeypatch.setattr(decoded, "read_dictionary_page", lambda *_: None)
+    real = getattr(decoded, asked)
 
     def counting(*args: Any, **how: Any) -> Any:
         opened.append(how)
         return real(*args, **how)
 
-    monkeypatch.setattr(decoded, "open_parquet", counting)
+    monkeypatch.setattr(decoded, asked, counting)
     reader = source(tmp_path / "t.parquet")
     reader.partition_bytes, reader.batch_bytes = 1, 1000
     survey = reader.survey(Needs())

@@ -18,12 +18,15 @@ import pyarrow.parquet as pq
 from tfrec_cli import compute as pc
 from tfrec_cli.buffers import from_numpy, lengths, to_numpy
 from tfrec_cli.kinds import is_binary, is_packed, is_text, is_viewless_list
-from tfrec_cli.sources.footer import open_parquet
+from tfrec_cli.sources.footer import open_row_groups
+from tfrec_cli.sources.pageheader import read_dictionary_page
 from tfrec_cli.wrappings import values_and_places
 
 Sizes = npt.NDArray[np.int64]
 # What a batch may become where some values of a dictionary are far longer than most.
 MOST_BYTES = 256 * 2**20
+# Batches may be smaller by this where it spares reading a dictionary beforehand.
+LEAST_FILLED = 32
 
 
 def cut_decoded(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
@@ -126,11 +129,28 @@ class BatchRows:
         shapes = {leaf: _shape(chunk) for leaf, chunk in hiding.items()}
         before = {leaf: self._known.get(leaf) for leaf in hiding}
         known = {n: seen for n, seen in before.items() if seen and seen.is_like(shapes[n])}
+        for leaf in hiding.keys() - known.keys():
+            bound = _bound(self._path, hiding[leaf], shapes[leaf])
+            if bound is not None and self._suffices(about, hiding[leaf], bound):
+                known[leaf] = self._known[leaf] = bound
         unlike = [leaf for leaf in hiding if leaf not in known]
         lengths = _dictionary_lengths(self._path, self._file.metadata, group, unlike)
         for leaf, found in zip(unlike, lengths, strict=False):
             known[leaf] = self._known[leaf] = DictionaryValues.of(shapes[leaf], found)
         return ((hiding[leaf], values) for leaf, values in known.items())
+
+    def _suffices(
+        self,
+        about: pq.RowGroupMetaData,
+        chunk: pq.ColumnChunkMetaData,
+        bound: DictionaryValues,
+    ) -> bool:
+        """Whether batches are large enough even if the longest value is as long as can be."""
+        rows = max(1, about.num_rows)
+        items = max(1.0, chunk.num_values / rows)
+        fits = max(1.0, max(self._most, MOST_BYTES) / max(1.0, items * bound.longest))
+        size = about.total_byte_size / rows + items * bound.mean
+        return bool(fits >= rows or fits * size >= self._most / LEAST_FILLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +196,23 @@ def _may_hide(chunk: pq.ColumnChunkMetaData, most: int) -> bool:
     )
 
 
+def _bound(
+    path: str, chunk: pq.ColumnChunkMetaData, shape: tuple[int, ...]
+) -> DictionaryValues | None:
+    """What the header of a chunk's dictionary tells of its values, where it tells any: the longest
+    may have all their bytes.
+    """
+    try:
+        at = chunk.dictionary_page_offset
+        page = None if at is None else read_dictionary_page(path, at)
+    except OSError:
+        return None
+    if page is None or not page.values:
+        return None
+    size = page.size - 4 * page.values
+    return DictionaryValues(shape, size / page.values, size)
+
+
 def _dictionary_lengths(
     path: str, metadata: pq.FileMetaData, group: int, leaves: list[str]
 ) -> list[Sizes]:
@@ -183,7 +220,8 @@ def _dictionary_lengths(
     if not leaves:
         return []
     try:
-        with open_parquet(path, metadata=metadata, read_dictionary=leaves) as file:
+        size = metadata.row_group(group).total_byte_size
+        with open_row_groups(path, size, metadata=metadata, read_dictionary=leaves) as file:
             batches = file.iter_batches(1, [group], columns=leaves, use_threads=False)
             return [found for column in next(batches).columns for found in _first_lengths(column)]
     except (pa.ArrowException, OSError, ValueError, StopIteration):

@@ -22,6 +22,9 @@ import pyarrow.parquet as pq
 from tfrec_cli.errors import SourceError, first_line
 from tfrec_cli.sources.files import display, unreadable
 
+LARGE_GROUP = 32 * 2**20
+LARGE_BUFFER = 2**20
+
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 
 
@@ -74,6 +77,24 @@ def open_parquet(path: str, **options: Any) -> Iterator[pq.ParquetFile]:
     """
     with pa.OSFile(os.fsencode(path)) as file:
         yield pq.ParquetFile(file, pre_buffer=False, **options)
+
+
+@contextmanager
+def open_row_groups(path: str, size: int, **options: Any) -> Iterator[pq.ParquetFile]:
+    """A Parquet file, to read row groups of `size` bytes before compression. Of large ones the
+    compressed pages are read one at a time, and what was taken is given back in the end.
+    """
+    if size <= LARGE_GROUP:
+        with open_parquet(path, **options) as file:
+            yield file
+        return
+    options["buffer_size"] = LARGE_BUFFER
+    try:
+        with pa.OSFile(os.fsencode(path)) as file:
+            yield pq.ParquetFile(file, pre_buffer=False, **options)
+    finally:
+        # Else the allocator keeps it for a while, and the next row group is read beside it.
+        pa.default_memory_pool().release_unused()
 
 
 def read_footer(path: str, int96: str = "us") -> Footer:

@@ -44,6 +44,7 @@ from tfrec_cli.sources.footer import (
     column_nulls,
     index_columns,
     open_parquet,
+    open_row_groups,
     read_footer,
 )
 from tfrec_cli.sources.hive import hive_array, hive_types, hive_values
@@ -198,12 +199,8 @@ class ParquetSource:
         return self._dictionaries.setdefault(partition.file, {})
 
     def _open(self, partition: Partition) -> AbstractContextManager[pq.ParquetFile]:
-        # A buffered reader keeps a large row group's compressed pages out of memory.
-        return open_parquet(
-            partition.file,
-            buffer_size=2**20 if partition.size > 2 * self.batch_bytes else 0,
-            coerce_int96_timestamp_unit=self.options.int96,
-        )
+        unit = self.options.int96
+        return open_row_groups(partition.file, partition.size, coerce_int96_timestamp_unit=unit)
 
 
 def _batches(
