@@ -159,7 +159,8 @@ def infer(options: ConvertOptions, reporter: Reporter = SILENT) -> str:
     for notice in (*settled.survey.notices, *settled.notes):
         reporter.notice(notice)
     if not settled.text:
-        raise SchemaError("the records have no features that a schema could name.")
+        why = settled.records.refused if settled.records is not None else ""
+        raise SchemaError(f"{why or 'the records have no features that a schema could name'}.")
     return settled.text
 
 

@@ -97,6 +97,10 @@ def settle(options: ConvertOptions, opened: Opened | None = None) -> Settled:
     if given is None and survey.records is not None:
         schema = _schema_of(survey.records, described)
         return Settled(source, survey, schema, survey.records.features, True)
+    if given is not None and survey.records is not None and survey.records.refused:
+        raise SchemaError(
+            f"{survey.records.refused}. Without --schema the records are written as they stand."
+        )
     if given is None:
         schema, notes = infer_schema(survey.columns, survey.labels, described, _named(options))
     else:

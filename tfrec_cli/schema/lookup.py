@@ -116,5 +116,6 @@ def _no_column(entry: Entry, part: str, name: str, table: Mapping[str, ColumnFac
         shown = ", ".join(shorten(known) for known in list(table)[:SHOWN])
         more = len(table) - SHOWN
         hint = f" The columns are {shown}" + (f" and {more} more." if more > 0 else ".")
+        hint = hint if table else " It has none."
     said = "no column that matches" if part == "columns" else "no column"
     return entry.fault(part, f'the source has {said} "{shorten(name)}".{hint}')

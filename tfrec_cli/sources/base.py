@@ -114,13 +114,15 @@ class WholeRecords:
     column: the name by which `read` gives them, framed, as large_binary; no column of the survey is
     called so. features: what is known of them, each read as the column of its key. sure: whether
     all records are Examples of just these. arrow: for features that were made of a typed column,
-    its Arrow type, as schemas spell it; empty where the type of the feature says it.
+    its Arrow type, as schemas spell it; empty where the type of the feature says it. refused: why a
+    schema cannot make features of them, without the full stop; empty where it can.
     """
 
     column: str
     features: tuple[BoundFeature, ...] = ()
     sure: bool = True
     arrow: Mapping[str, str] = field(default_factory=dict)
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)

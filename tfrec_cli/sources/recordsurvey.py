@@ -46,7 +46,8 @@ class Run:
 @dataclass(frozen=True, slots=True)
 class FileScan:
     """What one file holds. examples: how many of its records are Examples. odd: what keeps its
-    features from being known for sure, in words. crc32c: of the file, where it was read.
+    features from being known for sure, in words. crc32c: of the file, where it was read. sequence:
+    the number of the first SequenceExample, where there is one.
     """
 
     file: RecordFile
@@ -55,6 +56,7 @@ class FileScan:
     examples: int = 0
     odd: tuple[str, ...] = ()
     crc32c: int | None = None
+    sequence: int | None = None
 
     @property
     def records(self) -> int:
@@ -191,7 +193,9 @@ def _scan(file: RecordFile, run_bytes: int) -> FileScan:
     features = [FeatureTally(key) for key in tally.keys]
     for feature, facts in zip(features, tally.facts, strict=True):
         feature.add(facts)
-    return FileScan(file, runs, tuple(features), tally.examples, tuple(_odd(file, tally)), crc)
+    sequence = tally.first_sequence[0] if tally.first_sequence is not None else None
+    odd = tuple(_odd(file, tally))
+    return FileScan(file, runs, tuple(features), tally.examples, odd, crc, sequence)
 
 
 class _Runs:
@@ -229,8 +233,10 @@ def _odd(file: RecordFile, tally: Tally) -> Iterator[str]:
         yield f"{name}: {_are(tally.invalid)} no tf.train.Example, the first is record {number:,}"
     if tally.first_sequence is not None:
         number = tally.first_sequence[0]
-        what = "SequenceExamples" if tally.sequences > 1 else "a SequenceExample"
-        yield f"{name}: {_are(tally.sequences)} {what}, the first is record {number:,}"
+        yield (
+            f"{name}: {_are(tally.sequences)} tf.train.SequenceExample, the first is record "
+            f"{number:,}; a schema does not reach their feature lists"
+        )
     if tally.is_full:
         yield f"{name}: its records have more than {len(tally.keys):,} features"
 

@@ -54,6 +54,11 @@ class Options(BaseModel):
         "auto",
         description="Whether a manifest beside the files tells of splits, features and labels.",
     )
+    sequences: Literal["error", "context"] = Field(
+        "error",
+        description="What a schema makes of a tf.train.SequenceExample: an error, or a record with "
+        "the features of its context, without its feature lists.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +106,27 @@ class TFRecordSource:
                 for seen, scan in zip(prints, contents.scans, strict=True)
             ),
             notices=(*found.notices, *contents.notices, *_notices(contents)),
-            options=self.options.model_dump(),
-            records=WholeRecords(RECORD, contents.features, contents.sure, contents.arrow),
+            options=self.options.model_dump(exclude_defaults=True)
+            | {"manifest": self.options.manifest},
+            records=WholeRecords(
+                RECORD, contents.features, contents.sure, contents.arrow, self._refused(contents)
+            ),
+        )
+
+    def _refused(self, contents: Contents) -> str:
+        """Why a schema cannot take features from the records; empty where it can."""
+        if not contents.features and not contents.sure:
+            return (
+                f"{display(contents.scans[0].file.path)}: the records have no features that a "
+                "schema could take; `tfrec inspect` tells what they are"
+            )
+        found = next((scan for scan in contents.scans if scan.sequence is not None), None)
+        if found is None or self.options.sequences == "context":
+            return ""
+        return (
+            f"{display(found.file.path)}, record {found.sequence}: it is a "
+            "tf.train.SequenceExample, whose feature lists a schema does not reach; with -O "
+            "sequences=context it takes the features of the context alone"
         )
 
     def read(self, partition: Partition, columns: Sequence[str]) -> Iterator[SourceBatch]:
