@@ -17,7 +17,7 @@ from conftest import EXAMPLES, run_with
 import tfrec_cli
 from tfrec_cli.dataset.manifest import FeatureFacts, Shard, Split, load_manifest
 from tfrec_cli.errors import DatasetError, UsageError
-from tfrec_cli.loaders import FRAMEWORKS, Framework
+from tfrec_cli.loaders import FRAMEWORKS, Framework, loader_script
 from tfrec_cli.records.framing import frame
 
 ROWS = 60
@@ -40,6 +40,14 @@ def mixed() -> pa.Table:
         "nested": pa.array([[[n], [n, n]][: n % 3] for n in range(ROWS)]),
         "it's {odd}": pa.array([n % 2 for n in range(ROWS)]),
     })  # fmt: skip
+
+
+def example_of(number: int) -> bytes:
+    """A serialized Example with the feature `x`."""
+    value = b"\x1a\x03\x0a\x01" + bytes([number])
+    entry = b"\x0a\x01x\x12" + bytes([len(value)]) + value
+    features = b"\x0a" + bytes([len(entry)]) + entry
+    return b"\x0a" + bytes([len(features)]) + features
 
 
 CHECK = """
@@ -303,15 +311,68 @@ def test_a_dataset_without_shards_has_no_script(tmp_path: Path) -> None:
             FRAMEWORKS["tf"](replace(known, splits=splits), "d")
 
 
-def test_what_has_no_manifest_is_told_apart(tmp_path):
+def refusal(path: Path, name: str) -> str:
+    command = [sys.executable, "-m", "tfrec_cli", "loader", name]
+    done = subprocess.run(command, cwd=path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    return done.stderr
+
+
+def test_what_no_script_can_read_is_told_apart(tmp_path: Path) -> None:
     (tmp_path / "a.tfrecord").write_bytes(frame(b""))
+    (tmp_path / "b.tfrecord").write_bytes(frame(b"no Example") * 2)
     (tmp_path / "t.csv").write_text("a,b\n1,2\n")
-    for name, words in (
-        ("a.tfrecord", "`tfrec convert a.tfrecord DEST`"),
-        ("t.csv", "no TFRecord file: it is text"),
-        ("nix", "nothing is there"),
-    ):
-        command = [sys.executable, "-m", "tfrec_cli", "loader", name]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stdout) == (1, "")
-        assert words in done.stderr
+    assert "no features to read" in refusal(tmp_path, "a.tfrecord")
+    assert "the records are no tf.train.Example" in refusal(tmp_path, "b.tfrecord")
+    assert "2 records of 3 are no tf.train.Example" in refusal(tmp_path, "?.tfrecord")
+    assert "no TFRecord file: it is text" in refusal(tmp_path, "t.csv")
+    assert "nothing is there" in refusal(tmp_path, "nix")
+    tfrec_cli.convert(str(tmp_path / "b.tfrecord"), tmp_path / "ours")
+    assert "the records are no tf.train.Example" in refusal(tmp_path, "ours")
+
+
+FOREIGN = {
+    "one file": ["some [data].tfrecord"],
+    "numbered": ["x-train.tfrecord-00000-of-00002", "x-train.tfrecord-00001-of-00002"],
+    "any names": ["part-a.tfrecord", "part-bc.tfrecord"],
+}
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("names", FOREIGN.values(), ids=FOREIGN)
+def test_files_of_other_origin(tmp_path: Path, names: list[str], framework: Framework) -> None:
+    compression = "none" if framework == "grain" else "gzip"
+    tfrec_cli.convert(mixed(), tmp_path / "d", shards=len(names), compression=compression)
+    (tmp_path / "there").mkdir()
+    for shard, name in zip(sorted((tmp_path / "d").glob("*.tfrecord-*")), names, strict=True):
+        shard.rename(tmp_path / "there" / name)
+    (tmp_path / "there" / "other.txt").write_text("no record\n")
+    script = loader_script(str(tmp_path / "there"), framework)
+    assert script.notices == ()
+    (tmp_path / "load.py").write_text(script.text)
+    code = (
+        "import json, sys\nsys.path.insert(0, sys.argv[1])\nimport load\n"
+        "if __name__ == '__main__':\n"
+        "    found = [batch['id'].tolist() if hasattr(batch['id'], 'tolist') else "
+        "batch['id'].numpy().tolist() for batch in load.load('train', batch_size=20)]\n"
+        "    print(json.dumps(sum(found, [])))\n"
+    )
+    assert sorted(json.loads(run_with(PACKAGES[framework], code, tmp_path))) == list(range(ROWS))
+
+
+def test_files_that_no_pattern_finds_without_others(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.tfrecord").write_bytes(frame(example_of(1)))
+    assert "but not b.tfrecord" in refusal(tmp_path, "[ac].tfrecord")
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "d.tfrecord").write_bytes(frame(example_of(1)))
+    assert "2 folders" in refusal(tmp_path, "**/[cd].tfrecord")
+
+
+def test_of_sequence_examples_the_context_is_read(tmp_path: Path) -> None:
+    # An empty map of feature lists behind the context.
+    (tmp_path / "a.tfrecord").write_bytes(frame(example_of(7) + b"\x12\x00"))
+    script = loader_script(str(tmp_path / "a.tfrecord"), "tf")
+    assert "'x': tf.io.FixedLenFeature([], tf.int64)" in script.text
+    (notice,) = script.notices
+    assert "feature lists are left out" in notice

@@ -24,7 +24,14 @@ from tfrec_cli import _kernel
 from tfrec_cli._kernel import FeatureColumn
 from tfrec_cli.cli import cli
 from tfrec_cli.dataset.manifest import load_manifest
-from tfrec_cli.errors import CellError, DamageError, DatasetError, SourceError, UsageError
+from tfrec_cli.errors import (
+    CellError,
+    DamageError,
+    DatasetError,
+    SchemaError,
+    SourceError,
+    UsageError,
+)
 from tfrec_cli.export import ExportOptions, export
 from tfrec_cli.loaders import tensorflow_script
 from tfrec_cli.records.framing import frame
@@ -415,6 +422,33 @@ def test_the_same_again_is_up_to_date_by_content(tmp_path: Path) -> None:
     assert tfrec_cli.convert(path, tmp_path / "out").sources[0].crc32c == crc
 
 
+def test_a_schema_does_not_lose_feature_lists_unasked(tmp_path: Path) -> None:
+    # Behind the context of the second record, an empty map of feature lists.
+    records = [example(x=n) + (b"\x12\x00" if n == 1 else b"") for n in range(3)]
+    old = tmp_path / "old.tfrecord"
+    old.write_bytes(b"".join(map(frame, records)))
+    schema = {"version": 1, "features": {"x": "int64"}}
+    with pytest.raises(SchemaError, match=r"old.tfrecord, record 1: .* -O sequences=context"):
+        tfrec_cli.convert(str(old), tmp_path / "new", schema=schema)
+    options = {"sequences": "context"}
+    tfrec_cli.convert(str(old), tmp_path / "new", schema=schema, source_options=options)
+    assert [r["x"] for r in tfrec_cli.open_dataset(tmp_path / "new")] == [0, 1, 2]
+    # The saved schema remembers what was asked.
+    tfrec_cli.convert(str(old), tmp_path / "again", schema=tmp_path / "new" / "schema.yaml")
+    # Without one, a feature may decide on the split, and nothing is lost.
+    tfrec_cli.convert(str(old), tmp_path / "split", split_by="x", split="a=0.5,b=0.5", seed=1)
+    found = [r for s in (tmp_path / "split").glob("*.tfrecord-*") for r in read_plainly(s)]
+    assert sorted(found) == sorted(records)
+
+
+def test_a_schema_without_features_to_take(tmp_path: Path) -> None:
+    old = tmp_path / "old.tfrecord"
+    old.write_bytes(frame(b"no Example"))
+    schema = {"version": 1, "features": {"x": "int64"}}
+    with pytest.raises(SchemaError, match=r"no features that a schema could take.*--schema"):
+        tfrec_cli.convert(str(old), tmp_path / "new", schema=schema)
+
+
 def test_sequence_examples_are_passed_on(tmp_path: Path) -> None:
     import tensorflow as tf
 
@@ -423,7 +457,7 @@ def test_sequence_examples_are_passed_on(tmp_path: Path) -> None:
     message.feature_lists.feature_list["t"].feature.add().float_list.value.append(1.0)
     write(tmp_path / "a.tfrecord", [message.SerializeToString()])
     manifest = tfrec_cli.convert(tmp_path / "a.tfrecord", tmp_path / "out", verify=True)
-    assert any("a SequenceExample" in notice for notice in manifest.notices)
+    assert any("1 record is tf.train.SequenceExample" in notice for notice in manifest.notices)
     assert all_records(tmp_path / "out") == [message.SerializeToString()]
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tfrec_cli.dataset.failures import writing
 from tfrec_cli.dataset.manifest import (
     MANIFEST,
-    FeatureFacts,
     Manifest,
     Shard,
     Split,
@@ -25,12 +24,10 @@ from tfrec_cli.dataset.staging import amend
 from tfrec_cli.errors import DamageError, DatasetError, UsageError, shorten
 from tfrec_cli.inspection.payload import without_lists
 from tfrec_cli.options import Compression, MetadataFormat
-from tfrec_cli.reading import FeatureInfo, RecordDataset, open_dataset
+from tfrec_cli.reading import RecordDataset, open_dataset
+from tfrec_cli.reading.features import facts_of
 from tfrec_cli.reading.survey import FileFacts
 
-_TYPES: Mapping[str, Literal["int64", "float", "bytes"]] = {
-    "int64": "int64", "float": "float", "bytes": "bytes",
-}  # fmt: skip
 _SHARD = re.compile(r"([A-Za-z]\w*)-([\w-]+)\.tfrecord-(\d{5,})-of-(\d{5,})", re.ASCII)
 
 
@@ -63,7 +60,7 @@ def write_metadata(path: str, formats: Sequence[MetadataFormat]) -> Written:
         if finding.kind == "missing shard":
             raise DamageError(f"{finding} No metadata was written.")
     if not manifest.features:
-        features = tuple(_facts(info) for info in dataset.features.values())
+        features = tuple(facts_of(info) for info in dataset.features.values())
         manifest = replace(manifest, features=features)
     owner = path
     if not (manifest_path(owner).parent / MANIFEST).exists():
@@ -123,7 +120,7 @@ def _manifest(dataset: RecordDataset, is_numbered: bool) -> Manifest:
     """What a manifest would say of files that have none. is_numbered: they must be called as
     TensorFlow Datasets calls shards.
     """
-    features = tuple(_facts(info) for info in dataset.features.values())
+    features = tuple(facts_of(info) for info in dataset.features.values())
     files = dataset.survey().files
     kinds = {file.container for file in files}
     compression = Compression.made(kinds.pop() if len(kinds) == 1 else "gzip")  # type: ignore[arg-type]
@@ -156,16 +153,3 @@ def _shards(files: Sequence[FileFacts]) -> tuple[str, tuple[Split, ...]]:
             raise DamageError(f"tfds: of {counts[split]} shards of {split}, some are not there.")
     ordered = (Split(s, tuple(found[n] for n in sorted(found))) for s, found in splits.items())
     return names.pop(), tuple(ordered)
-
-
-def _facts(info: FeatureInfo) -> FeatureFacts:
-    """A feature as a manifest would have it; one without any value is taken for bytes."""
-    return FeatureFacts(
-        info.key,
-        _TYPES.get(info.kind, "bytes"),
-        info.shape or None,
-        int(info.shape is None),
-        missing="omit" if info.optional else "error",
-        labels=info.labels,
-        first_label=info.first_label,
-    )

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfrec_cli.cli.common import debug_option
-from tfrec_cli.errors import DatasetError
+from tfrec_cli.cli.common import debug_option, say
 
 if TYPE_CHECKING:
     from tfrec_cli.loaders import Framework
@@ -21,7 +20,8 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @debug_option
 def command(dataset: str, framework: Framework) -> None:
-    r"""Print a complete script that reads DATASET: a folder or file that tfrec wrote.
+    r"""Print a complete script that reads DATASET: a folder, a TFRecord file of any origin, or a
+    pattern of files in one folder. What no manifest tells of their features, the records do.
 
     The scripts for PyTorch and Grain read through tfrec-cli, without TensorFlow, and share the
     records among workers and processes. Grain needs uncompressed shards.
@@ -31,18 +31,9 @@ def command(dataset: str, framework: Framework) -> None:
     python load.py
     tfrec loader dataset --framework torch > load.py
     """
-    from tfrec_cli.dataset.manifest import load_manifest
-    from tfrec_cli.loaders import FRAMEWORKS
+    from tfrec_cli.loaders import loader_script
 
-    manifest = load_manifest(dataset)
-    if manifest is None:
-        from tfrec_cli.reading import open_datasets
-
-        # Says what is wrong where nothing is there, or no TFRecord.
-        open_datasets(dataset)
-        raise DatasetError(
-            f"{dataset}: TFRecord without a manifest of tfrec's, which tells the features and "
-            f"files that a script names. `tfrec convert {dataset} DEST` writes the same records "
-            "with one; then name DEST."
-        )
-    click.echo(FRAMEWORKS[framework](manifest, dataset), nl=False)
+    script = loader_script(dataset, framework)
+    click.echo(script.text, nl=False)
+    for notice in script.notices:
+        say(f"note: {notice}", err=True)

@@ -6,19 +6,8 @@ read through `tfrec_cli.open_dataset`, which needs no TensorFlow.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
-
-from tfrec_cli.dataset.manifest import Manifest
-from tfrec_cli.loaders.grain import grain_script
+from tfrec_cli.loaders.parts import Framework
+from tfrec_cli.loaders.scripts import FRAMEWORKS, Script, loader_script
 from tfrec_cli.loaders.tensorflow import tensorflow_script
-from tfrec_cli.loaders.torch import torch_script
 
-__all__ = ["FRAMEWORKS", "Framework", "grain_script", "tensorflow_script", "torch_script"]
-
-Framework = Literal["tf", "torch", "grain"]
-
-FRAMEWORKS: dict[Framework, Callable[[Manifest, str], str]] = {
-    "tf": tensorflow_script, "torch": torch_script, "grain": grain_script,
-}  # fmt: skip
-"""What makes the script of each framework, from the manifest and the dataset's path."""
+__all__ = ["FRAMEWORKS", "Framework", "Script", "loader_script", "tensorflow_script"]

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import takewhile
 from pathlib import Path
+from typing import Literal
 
 from tfrec_cli import __version__
 from tfrec_cli.dataset.manifest import FeatureFacts, Manifest
 from tfrec_cli.errors import DatasetError
+
+Framework = Literal["tf", "torch", "grain"]
 
 _DATA = """\
 DATASET = Path({path})
@@ -96,7 +101,9 @@ def common(manifest: Manifest, dataset: str) -> dict[str, str]:
     file = Path(dataset)
     data = _DATA.format(
         path=repr(str(file.parent if file.is_file() else file)),
-        files=entries({s.name: repr(_pattern(s.shards[0].name)) for s in splits}),
+        files=entries(
+            {s.name: repr(file_pattern([shard.name for shard in s.shards])) for s in splits}
+        ),
         records=entries({s.name: str(s.records) for s in splits}),
     )
     return {
@@ -133,10 +140,24 @@ def entries(values: Mapping[str, str]) -> str:
     return "\n".join(f"    {key!r}: {value}," for key, value in values.items())
 
 
-def _pattern(first_shard: str) -> str:
-    """`train.tfrecord-00000-of-00010.gz` as a pattern of all its siblings; other names as is."""
-    head, marker, tail = first_shard.partition("-00000-of-")
-    return f"{head}-[0-9]*-of-{tail}" if marker else _literal(first_shard)
+def file_pattern(names: Sequence[str]) -> str:
+    """What the names of a split's files have in common, as a pattern: that of all siblings for
+    `train.tfrecord-00000-of-00010.gz`; a single other name as it is.
+    """
+    head, marker, tail = names[0].partition("-00000-of-")
+    siblings = f"{head}-[0-9]*-of-{tail}"
+    if marker and all(fnmatchcase(name, siblings) for name in names):
+        return siblings
+    if len(names) == 1:
+        return _literal(names[0])
+    start = _common_start(names)
+    end = _common_start([name[len(start) :][::-1] for name in names])[::-1]
+    return f"{_literal(start)}*{_literal(end)}"
+
+
+def _common_start(names: Sequence[str]) -> str:
+    same = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    return "".join(letters[0] for letters in same)
 
 
 def _literal(name: str) -> str:

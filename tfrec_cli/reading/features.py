@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import pyarrow as pa
 
@@ -14,6 +15,9 @@ from tfrec_cli.errors import UsageError, did_you_mean, listed
 from tfrec_cli.reading.survey import DatasetSurvey, FeatureTally
 
 NO_KIND = KINDS[0]
+_TYPES: Mapping[str, Literal["int64", "float", "bytes"]] = {
+    "int64": "int64", "float": "float", "bytes": "bytes",
+}  # fmt: skip
 _ARROW = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.binary(), NO_KIND: pa.null()}
 
 
@@ -100,6 +104,19 @@ def _of_facts(facts: FeatureFacts) -> FeatureInfo:
     )
 
 
+def facts_of(info: FeatureInfo) -> FeatureFacts:
+    """A feature as a manifest would have it; one without any value is taken for bytes."""
+    return FeatureFacts(
+        info.key,
+        _TYPES.get(info.kind, "bytes"),
+        info.shape or None,
+        int(info.shape is None),
+        missing="omit" if info.optional else "error",
+        labels=info.labels,
+        first_label=info.first_label,
+    )
+
+
 def features_of_records(survey: DatasetSurvey) -> list[FeatureInfo]:
     """The features that the records have, by a look at all of them; sorted by key.
 
@@ -137,4 +154,11 @@ def _product(shape: Sequence[int]) -> int:
     return count
 
 
-__all__ = ["NO_KIND", "FeatureInfo", "choose", "features_of_manifest", "features_of_records"]
+__all__ = [
+    "NO_KIND",
+    "FeatureInfo",
+    "choose",
+    "facts_of",
+    "features_of_manifest",
+    "features_of_records",
+]
