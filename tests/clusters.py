@@ -28,11 +28,16 @@ class Cluster:
         self.workers: list[subprocess.Popen[bytes]] = []
         self.address = ""
 
-    def start(self, workers: int = 0, port: int = 0) -> None:
-        """Start the scheduler, then so many workers, and wait until all are there."""
+    def start(
+        self, workers: int = 0, port: int = 0, environment: dict[str, str] | None = None
+    ) -> None:
+        """Start the scheduler, then so many workers, and wait until all are there. environment:
+        variables that the scheduler gets on top.
+        """
         file = self.folder / f"scheduler-{time.monotonic_ns()}.json"
         options = ["--host", "127.0.0.1", "--port", str(port), "--no-dashboard"]
-        self.scheduler = self._process("dask_scheduler", *options, "--scheduler-file", str(file))
+        options += ["--scheduler-file", str(file)]
+        self.scheduler = self._process("dask_scheduler", *options, environment=environment)
         wait_for(file.exists)
         wait_for(lambda: file.read_text().strip().endswith("}"))
         self.address = json.loads(file.read_text())["address"]
@@ -119,11 +124,13 @@ def _members(groups: set[int]) -> list[int]:
 
 
 @contextmanager
-def cluster(folder: Path, workers: int) -> Iterator[Cluster]:
-    """A cluster for the block."""
+def cluster(
+    folder: Path, workers: int, environment: dict[str, str] | None = None
+) -> Iterator[Cluster]:
+    """A cluster for the block. environment: as of `Cluster.start`."""
     made = Cluster(folder)
     try:
-        made.start(workers)
+        made.start(workers, environment=environment)
         yield made
     finally:
         made.stop()

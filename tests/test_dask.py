@@ -261,6 +261,45 @@ def test_late_workers_of_other_versions_get_no_work(tmp_path: Path) -> None:
         assert re.search(r"^worker tcp://\S+ was not used: it has tfrec 0.0.9", engine.notices[0])
 
 
+def without_tfrec(folder: Path) -> dict[str, str]:
+    """The environment of a process that has no tfrec."""
+    folder.mkdir()
+    told = "No module named 'tfrec_cli'"
+    (folder / "tfrec_cli.py").write_text(f'raise ModuleNotFoundError("{told}", name="tfrec_cli")\n')
+    return {"PYTHONPATH": str(folder)}
+
+
+@pytest.mark.slow
+def test_workers_without_tfrec_are_named_and_late_ones_get_no_work(tmp_path: Path) -> None:
+    from tfrec_cli.cluster.probes import require_versions
+    from tfrec_cli.options import Compression
+
+    told = r"has no tfrec, or another one \(install there what is installed here\)"
+    with (
+        cluster(tmp_path / "cluster", 1) as one,
+        open_engine("dask", one.address, 1) as engine,
+    ):
+        require_versions(engine, Compression())
+        late = one.join(environment=without_tfrec(tmp_path / "bare"))
+        one.wait(2)
+        assert list(engine.map(time.sleep, [0.1] * 40)) == [None] * 40
+        (notice,) = engine.notices
+        assert re.fullmatch(rf"worker tcp://\S+ was not used: it {told}", notice)
+        # It is none the worse for that.
+        assert late.poll() is None
+        with pytest.raises(EngineError, match=rf"^worker tcp://\S+ {told}\. Mend or stop"):
+            tfrec_cli.convert(table(tmp_path), tmp_path / "d", engine="dask", scheduler=one.address)
+
+
+@pytest.mark.slow
+def test_a_scheduler_needs_no_tfrec(tmp_path: Path) -> None:
+    with cluster(tmp_path / "cluster", 0, without_tfrec(tmp_path / "bare")) as made:
+        made.join()
+        made.wait(1)
+        where = {"engine": "dask", "scheduler": made.address}
+        tfrec_cli.convert(table(tmp_path), tmp_path / "d", shards=2, shuffle=True, **where)  # type: ignore[arg-type]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("hidden", "words"),

@@ -7,7 +7,7 @@ import pickle
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -66,6 +66,24 @@ def check_wanted() -> None:
     path = getattr(_thread, "wanted", None)
     if path is not None and not os.path.exists(path):
         raise Unwanted(path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """A call of `run_call`, which whoever unpickles this makes."""
+
+    checks: bytes
+    payload: bytes
+
+    def __reduce__(self) -> tuple[Callable[..., Outcome], tuple[bytes, bytes]]:
+        return run_call, (self.checks, self.payload)
+
+
+def packed(checks: Sequence[tuple[str, Check]], call: Call) -> bytes:
+    """What `pickle.loads` makes an outcome of, in a worker. Of a task that is sent as a function of
+    ours, a scheduler without tfrec can make nothing, and a worker without it dies.
+    """
+    return pickle.dumps(_Packed(pickle.dumps(tuple(checks)), pickle.dumps(call)))
 
 
 def run_call(checks: bytes, payload: bytes) -> Outcome:

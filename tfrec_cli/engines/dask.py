@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from tfrec_cli.engines.base import Check
-from tfrec_cli.engines.calls import Call, Outcome, run_call
+from tfrec_cli.engines.calls import Call, Outcome, packed
 from tfrec_cli.engines.flight import Flight
 from tfrec_cli.engines.turns import Turn
 from tfrec_cli.engines.workers import Workers
@@ -75,10 +75,11 @@ class DaskEngine:
                 self.hangs = flight.hang
 
     def _submit(self, call: Call, turn: Turn, workers: list[str] | None) -> Future[Outcome]:
-        sent = pickle.dumps(self._workers.checks), pickle.dumps(replace(call, task=turn.task))
+        sent = packed(self._workers.checks, replace(call, task=turn.task))
         name = getattr(getattr(call.function, "func", None), "__name__", "task")
         key = f"tfrec-{name}-{uuid.uuid4().hex}"
-        future: Future[Outcome] = self._executor.submit(run_call, *sent, key=key, workers=workers)
+        submit = self._executor.submit
+        future: Future[Outcome] = submit(pickle.loads, sent, key=key, workers=workers)
         return future
 
 

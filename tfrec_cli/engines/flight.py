@@ -53,12 +53,13 @@ class Flight:
         if not self._sent:
             time.sleep(_LOOK)
         for future in wait(self._sent, _LOOK, FIRST_COMPLETED).done:
-            turn, _ = self._sent.pop(future)
-            outcome = self._outcome(future)
+            turn, workers = self._sent.pop(future)
+            outcome = self._outcome(future, workers)
+            self._workers.known.add(outcome.worker)
             if outcome.error is None:
                 yield turn, outcome
                 continue
-            if isinstance(outcome.error, Unfit):
+            if isinstance(outcome.error, Unfit) and outcome.worker:
                 self._workers.exclude(outcome.worker, str(outcome.error))
             self._again(turn.after(outcome))
         self._move()
@@ -83,7 +84,7 @@ class Flight:
             for future in self._sent:
                 future.cancel()
 
-    def _outcome(self, future: Future[Outcome]) -> Outcome:
+    def _outcome(self, future: Future[Outcome], workers: list[str] | None) -> Outcome:
         try:
             return future.result()
         except CancelledError:
@@ -91,6 +92,9 @@ class Flight:
         except KilledWorker as error:
             return killed(error)
         except Exception as error:
+            # Those of tasks are outcomes: this one could not even be loaded, or not be fetched.
+            if self._workers.exclude_lacking(workers):
+                return Outcome("", error=Unfit("cannot load tasks"))
             return Outcome("", error=OSError(f"{type(error).__name__}: {first_line(error)}"))
 
     def _move(self) -> None:

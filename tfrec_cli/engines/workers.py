@@ -12,6 +12,7 @@ from math import inf
 from typing import Any
 
 from tfrec_cli.engines.base import Check
+from tfrec_cli.engines.calls import check_wanted
 from tfrec_cli.errors import EngineError, first_line, listed
 
 # Seconds without any fit worker before the run fails.
@@ -25,7 +26,7 @@ class Workers:
 
     where: the scheduler in messages. checks: what each process must pass, each with a name.
     notices: on workers that joined later and did not. tell: takes what is waited for. are_lost:
-    whether there is no scheduler any more that knows them.
+    whether there is no scheduler any more that knows them. known: those that can load tasks.
     """
 
     def __init__(self, client: Any, where: str, tell: Callable[[str], None]) -> None:
@@ -33,11 +34,13 @@ class Workers:
         self.checks: tuple[tuple[str, Check], ...] = ()
         self.notices: list[str] = []
         self.are_lost = False
+        self.known: set[str] = set()
         self._client = client
         # Some versions name five workers only, unless they are asked for all.
         asks = inspect.signature(client.scheduler_info).parameters
         self._every = {"n_workers": -1} if "n_workers" in asks else {}
         self._unfit: set[str] = set()
+        self._lacking: set[str] = set()
         self._threads: dict[str, int] = {}
         self._looked, self._lively, self._left = -inf, time.monotonic(), -inf
 
@@ -57,7 +60,23 @@ class Workers:
         ]
         if wrong:
             raise EngineError(f"{listed(wrong, 5)}. Mend or stop such workers, then run again.")
+        self.known.update(found)
         self.checks += ((uuid.uuid4().hex, check),)
+
+    def exclude_lacking(self, workers: list[str] | None) -> bool:
+        """Give those no more tasks that cannot load any, which lack tfrec or what it needs; whether
+        there are some among `workers` (None: all).
+        """
+        self._looked = -inf
+        there = self._all().keys()
+        if unsure := sorted(there - self.known - self._unfit):
+            ask = partial(self._client.run, check_wanted, workers=unsure, on_error="return")
+            for worker, answer in self._asked(ask).items():
+                if answer is not None:
+                    self._lacking.add(worker)
+                    self.exclude(worker, _told(answer))
+        lacking = there & self._lacking
+        return bool(lacking if workers is None else lacking.intersection(workers))
 
     def exclude(self, worker: str, reason: str) -> None:
         """Give `worker` no more tasks."""
@@ -105,10 +124,10 @@ class Workers:
         if fit:
             self._lively = now
         elif now - self._lively > PATIENCE:
+            unfit = f" that is fit for this run ({self.notices[-1]})" if self.notices else ""
             raise EngineError(
-                f"{self.where}: no worker is left since {PATIENCE:.0f} s"
-                f"{' that is fit for this run' if self._threads else ''}. Start some, then go on "
-                "with --resume."
+                f"{self.where}: no worker is left since {PATIENCE:.0f} s{unfit}. Start some, then "
+                "go on with --resume."
             )
         return fit
 
@@ -140,6 +159,9 @@ class Workers:
 
 def _told(result: Any) -> str:
     """What a worker has answered, or what has happened to it, as the end of a sentence."""
-    if isinstance(result, ModuleNotFoundError) and str(result.name).startswith("tfrec_cli"):
+    if isinstance(result, str):
+        return result
+    said = first_line(result)
+    if "tfrec_cli" in said:
         return "has no tfrec, or another one (install there what is installed here)"
-    return result if isinstance(result, str) else first_line(result)
+    return f"cannot load tfrec ({said})"
