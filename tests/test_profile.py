@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,21 @@ def test_events_of_a_run_lie_in_the_folder_asked_for(table: Path) -> None:
 def test_the_sentence_names_the_bottleneck_and_what_moves_it(found: Profile, words: str) -> None:
     assert words in found.bottleneck
     assert found.bottleneck.count(". ") <= 1
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (profile(span("read", 0, 9, cpu=1)), "more workers"),
+        (profile(span("encode", 0, 9, cpu=3)), "workers of no more threads"),
+        (profile(span("encode", 0, 9, cpu=9)), "all workers are in use"),
+        (profile(span("read", 0, 18), span("write", 1, 9), jobs=2), "all workers are in use"),
+    ],
+)
+def test_of_a_cluster_the_sentence_speaks_of_workers(found: Profile, words: str) -> None:
+    there = replace(found, remote=True, writers=found.jobs)
+    assert words in there.bottleneck
+    assert "-j" not in there.bottleneck
 
 
 def test_what_happens_inside_is_not_counted_twice() -> None:

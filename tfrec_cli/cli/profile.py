@@ -65,7 +65,7 @@ class Profiling:
 
         to_pipe = options.dest == "-"
         target = None if to_pipe else os.path.dirname(os.path.abspath(options.dest))
-        self._profile = self._recorder.profile(options.jobs, target)
+        self._profile = self._recorder.profile(options.jobs, target, options.scheduler is not None)
         if self._trace is not None:
             write_trace(self._profile, self._trace)
         if self._events is not None:

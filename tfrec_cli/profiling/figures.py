@@ -47,7 +47,7 @@ class Profile:
 
     peak: bytes of memory at most. target: bytes per second that DEST's file system took in a test,
     None where it was not tested. began_at: seconds since 1970. remote: whether `jobs` are threads
-    of a cluster's workers, whose processor time is that of their stages.
+    of workers that were there, which no `-j` makes more or fewer. writers: threads that write.
     """
 
     spans: tuple[Span, ...]
@@ -60,6 +60,7 @@ class Profile:
     peak: int
     target: float | None = None
     remote: bool = False
+    writers: int = 1
 
     @property
     def stages(self) -> tuple[StageFigures, ...]:
@@ -88,7 +89,7 @@ class Profile:
                 f"The survey took {_share(survey, self.seconds)} of the time: give the schema "
                 "(--schema) of an earlier run, and types need not be found out."
             )
-        writing = stages["write"].wall / work if "write" in stages else 0.0
+        writing = stages["write"].wall / work / self.writers if "write" in stages else 0.0
         threads = [stages[name] for name in _WORK if name in stages]
         busy = sum(figures.wall for figures in threads) / (work * self.jobs)
         if writing > max(_BUSY, busy):
@@ -99,16 +100,27 @@ class Profile:
         if self._held_up(threads):
             return (
                 f"Threads waited for processors, which other programs use: {most.stage} took "
-                f"{most.wall:.1f} s for {most.cpu:.1f} s of work. Run it on a quiet machine, or "
-                "with fewer threads (-j)."
+                f"{most.wall:.1f} s for {most.cpu:.1f} s of work. Run it on {self._quieter}."
             )
         if most.cpu < most.wall / 2 and most.stage == "read":
             return (
                 f"Reading waited for the source: {most.rate:.0f} MB/s a thread with "
-                f"{_share(most.cpu, most.wall)} of a processor; more threads (-j "
-                f"{2 * self.jobs}) keep more reads under way."
+                f"{_share(most.cpu, most.wall)} of a processor; {self._more_threads} keep more "
+                "reads under way."
             )
         return self._slow_stage(most, busy)
+
+    @property
+    def _quieter(self) -> str:
+        if self.remote:
+            return "quiet machines, or workers of no more threads than these have processors free"
+        return "a quiet machine, or with fewer threads (-j)"
+
+    @property
+    def _more_threads(self) -> str:
+        if self.remote:
+            return f"more workers, or such of more threads (now {self.jobs:,} in all),"
+        return f"more threads (-j {2 * self.jobs})"
 
     def _held_up(self, threads: Sequence[StageFigures]) -> bool:
         """Whether work that waits for nothing but a processor had to wait."""

@@ -47,8 +47,10 @@ class Recorder:
         self._stop.set()
         self._sampler.join()
 
-    def profile(self, jobs: int, target: str | None) -> Profile:
-        """What was recorded. target: the folder that was written to, None where it was a pipe."""
+    def profile(self, jobs: int, target: str | None, remote: bool = False) -> Profile:
+        """What was recorded. target: the folder that was written to, None where it was a pipe.
+        remote: whether the work was done by workers that `jobs` does not tell of.
+        """
         return Profile(
             spans=tuple(self._recording.spans),
             samples=tuple(self._samples),
@@ -57,7 +59,8 @@ class Recorder:
             seconds=self._seconds,
             cpu=self._cpu + self._recording.cpu,
             jobs=self._recording.elsewhere or jobs,
-            remote=bool(self._recording.elsewhere),
+            remote=remote,
+            writers=self._recording.elsewhere or 1,
             peak=_peak_memory(),
             target=None if target is None else write_rate(target),
         )
