@@ -246,3 +246,17 @@ def test_cells_that_name_a_file_too_large_for_a_record_are_faults(tmp_path: Path
     os.truncate(tmp_path / "large.jpg", 2**40)
     loaded = load_cells(pa.array(["large.jpg"]), "path", str(tmp_path / "t.csv"))
     assert "its record would have 2 GiB or more" in loaded.faults[0].reason
+
+
+def test_a_large_file_is_not_copied(tmp_path: Path) -> None:
+    """Of one file, or of one for each cell, the content that was read is what the cells hold."""
+    (tmp_path / "a").write_bytes(b"a" * 2**22)
+    (tmp_path / "b").write_bytes(b"b")
+    before = pa.default_memory_pool().bytes_allocated()
+    loaded = load_cells(pa.array(["a"]), "path", str(tmp_path / "t.csv"))
+    assert pa.default_memory_pool().bytes_allocated() - before < 2**16
+    assert loaded.data.to_pylist() == [b"a" * 2**22]
+    for cells in (["a", "b"], ["b", "a"], ["a", "a", "b"], ["a", None], [None], ["a", ""], []):
+        found = load_cells(pa.array(cells, pa.string()), "path", str(tmp_path / "t.csv"))
+        content = {"a": b"a" * 2**22, "b": b"b", "": None, None: None}
+        assert found.data.to_pylist() == [content[cell] for cell in cells]

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from tfrec_cli import compute as pc
 from tfrec_cli._kernel import crc32c
+from tfrec_cli.buffers import to_numpy
 from tfrec_cli.sources.base import Fault, Fingerprint
 from tfrec_cli.sources.files import as_found, display
 from tfrec_cli.sources.imagefile import size_fault
@@ -61,14 +62,28 @@ def load_cells(cells: pa.Array, column: str, table: str) -> LoadedCells:
     """
     names, places = _distinct(cells)
     contents = read_each(lambda name: _content(_resolve(name, table)), names)
-    values = pa.array([c.data for c in contents], pa.large_binary())
     faults = tuple(
         _fault(row, column, names[place], contents[place].reason, table)
         for row, place in enumerate(places.to_pylist())
         if place is not None and contents[place].reason
     )
     prints = tuple(c.print for c in contents if c.print is not None)
-    return LoadedCells(values.take(places), faults, prints)
+    return LoadedCells(_each_place([c.data for c in contents], places), faults, prints)
+
+
+def _each_place(contents: list[bytes | None], places: pa.Array) -> pa.Array:
+    """The content at each place, as large_binary. It may be large: as few copies as can be."""
+    if len(contents) == 1 and contents[0] is not None:
+        size = len(contents[0])
+        ends = pa.py_buffer(np.array([0, size], np.int64))
+        values = pa.Array.from_buffers(
+            pa.large_binary(), 1, [None, ends, pa.py_buffer(contents[0])]
+        )
+    else:
+        values = pa.array(contents, pa.large_binary())
+    if places.null_count or not np.array_equal(to_numpy(places), np.arange(len(contents))):
+        return values.take(places)
+    return values
 
 
 def cell_sizes(cells: pa.Array, table: str) -> np.ndarray[Any, np.dtype[np.int64]]:
