@@ -87,6 +87,24 @@ def run_with(package: str, script: str, *args: str | Path, cwd: Path | None = No
     return done.stdout
 
 
+def csv_files(folder: Path, rows: int = 300, number: int = 3) -> list[str]:
+    """CSV files part-0.csv, … of `rows` rows each, with texts of different lengths: their paths."""
+    paths = []
+    for at in range(number):
+        path = folder / f"part-{at}.csv"
+        numbers = range(at * rows, (at + 1) * rows)
+        lines = (f"{n},{'w' * (n % 13)}{n},{n % 4}\n" for n in numbers)
+        path.write_text("n,text,c\n" + "".join(lines))
+        paths.append(str(path))
+    return paths
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """All files below a folder, by their paths in it."""
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
 def shard_paths(dest: str | Path) -> list[str]:
     """The shards of a dataset in the order of their names, or the one file that it is."""
     dest = Path(dest)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import EXAMPLES
+from conftest import EXAMPLES, content, csv_files
 
 import tfrec_cli
 from tfrec_cli import conversion
@@ -74,22 +74,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "MOST_ENTRIES", 60)
 
 
-def files(tmp_path: Path, rows: int = 300, number: int = 3) -> list[str]:
-    paths = []
-    for at in range(number):
-        path = tmp_path / f"part-{at}.csv"
-        numbers = range(at * rows, (at + 1) * rows)
-        path.write_text(
-            "n,text,c\n" + "".join(f"{n},{'w' * (n % 13)}{n},{n % 4}\n" for n in numbers)
-        )
-        paths.append(str(path))
-    return paths
-
-
-def content(dest: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(dest.glob("*.tfrecord-*"))}
-
-
 def same(tmp_path: Path, source: Any, **options: Any) -> None:
     """Threads and the cluster write the same dataset, and nothing else."""
     found = []
@@ -123,13 +107,13 @@ ORDERS: list[dict[str, Any]] = [
 @pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize("options", ORDERS, ids=str)
 def test_a_cluster_writes_what_threads_write(tmp_path: Path, options: dict[str, Any]) -> None:
-    same(tmp_path, files(tmp_path), **options)
+    same(tmp_path, csv_files(tmp_path), **options)
 
 
 @pytest.mark.usefixtures("elsewhere", "small")
 @pytest.mark.parametrize("options", ORDERS, ids=str)
 def test_small_tasks_write_the_same(tmp_path: Path, options: dict[str, Any]) -> None:
-    same(tmp_path, files(tmp_path), **options)
+    same(tmp_path, csv_files(tmp_path), **options)
 
 
 @pytest.mark.usefixtures("elsewhere", "small")
@@ -188,7 +172,7 @@ def test_tables_in_memory_travel(tmp_path: Path) -> None:
 def test_one_file(tmp_path: Path) -> None:
     for engine in ("threads", "dask"):
         dest = tmp_path / f"{engine}.tfrecord.gz"
-        tfrec_cli.convert(files(tmp_path), dest, name="d", engine=engine, shuffle=True)  # type: ignore[arg-type]
+        tfrec_cli.convert(csv_files(tmp_path), dest, name="d", engine=engine, shuffle=True)  # type: ignore[arg-type]
     assert (tmp_path / "threads.tfrecord.gz").read_bytes() == (
         tmp_path / "dask.tfrecord.gz"
     ).read_bytes()
@@ -199,7 +183,7 @@ def test_one_file(tmp_path: Path) -> None:
 def test_the_first_error_of_the_source_is_raised_and_nothing_is_left(
     tmp_path: Path, options: dict[str, Any]
 ) -> None:
-    paths = files(tmp_path)
+    paths = csv_files(tmp_path)
     for path, row in ((paths[1], 20), (paths[2], 3)):
         lines = Path(path).read_text().splitlines()
         lines[row] = f"wrong{row},t,1"
@@ -224,7 +208,7 @@ def test_options_that_exclude_each_other(
 ) -> None:
     given = {"dest": str(tmp_path / "d")} | options
     with pytest.raises(UsageError, match=words):
-        tfrec_cli.convert(files(tmp_path), **given)
+        tfrec_cli.convert(csv_files(tmp_path), **given)
 
 
 def test_a_missing_dask_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,7 +216,7 @@ def test_a_missing_dask_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(UsageError, match=r"pip install 'tfrec-cli\[dask\]'"):
-        tfrec_cli.convert(files(tmp_path), tmp_path / "d", engine="dask")
+        tfrec_cli.convert(csv_files(tmp_path), tmp_path / "d", engine="dask")
     assert not (tmp_path / "d").exists()
     assert issubclass(UsageError, TfrecError)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from clusters import Cluster, cluster
-from conftest import EXAMPLES, REPOSITORY
+from conftest import EXAMPLES, REPOSITORY, content
 
 import tfrec_cli
 from tfrec_cli.engines import opening
@@ -39,11 +39,6 @@ def table(tmp_path: Path, rows: int = 2000) -> str:
     path = tmp_path / "t.csv"
     path.write_text("n,text,c\n" + "".join(f"{n},{'w' * (n % 13)},{n % 4}\n" for n in range(rows)))
     return str(path)
-
-
-def content(dest: Path) -> dict[str, bytes]:
-    paths = (path for path in sorted(dest.rglob("*")) if path.is_file())
-    return {str(path.relative_to(dest)): path.read_bytes() for path in paths}
 
 
 def tfrec(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from clusters import Cluster, cluster, kill, wait_for
-from conftest import REPOSITORY
+from conftest import REPOSITORY, content
 
 import tfrec_cli
 
@@ -57,10 +57,6 @@ def right(source: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, di
 def two(tmp_path: Path) -> Iterator[Cluster]:
     with cluster(tmp_path / "cluster", 2) as made:
         yield made
-
-
-def content(dest: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(dest.iterdir())}
 
 
 def start(source: str, dest: Path, address: str | None, *options: str) -> subprocess.Popen[str]:

@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from conftest import read_records
+from conftest import content, read_records
 
 import tfrec_cli
 from tfrec_cli.errors import DatasetError
@@ -16,10 +16,6 @@ from tfrec_cli.errors import DatasetError
 def write(path: Path, numbers: range) -> Path:
     path.write_text("a\n" + "".join(f"{n}\n" for n in numbers))
     return path
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def test_fewer_shards_than_before_are_never_beside_the_old_ones(tmp_path: Path) -> None:

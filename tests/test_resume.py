@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,77 +12,23 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import shard_paths
+from conftest import content, csv_files, shard_paths
+from conversions import convert, killed
 
 import tfrec_cli
 from tfrec_cli import pipeline
-from tfrec_cli.cli import main
 from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.dataset.staging import Stage
 from tfrec_cli.errors import CellError, DatasetError, UsageError
 from tfrec_cli.interruption import HungUp, Terminated
 from tfrec_cli.receipts import Receipts
 
-# Runs `tfrec` and kills itself at the Nth call of a function: 0 is never.
-KILL = """
-import importlib, os, signal, sys
-place, number, late, arguments = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "late", sys.argv[4:]
-module, _, name = place.rpartition(":")
-owner = importlib.import_module(module)
-*path, last = name.split(".")
-for part in path:
-    owner = getattr(owner, part)
-real = getattr(owner, last)
-
-def counted(*given, **named):
-    global number
-    number -= 1
-    if number == 0 and not late:
-        os.kill(os.getpid(), signal.SIGKILL)
-    result = real(*given, **named)
-    if number == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return result
-
-setattr(owner, last, counted)
-from tfrec_cli.cli import main
-sys.exit(main(arguments))
-"""
-NOTE = "tfrec_cli.shardlog:ShardLog.note"
-
-
-def killed(folder: Path, arguments: list[str], place: str = NOTE, number: int = 1) -> bool:
-    """Run `tfrec convert` in a process that is killed after a call; whether it was."""
-    command = [sys.executable, "-c", KILL, place, str(number), "late", "convert", *arguments, "-q"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    return done.returncode != 0
-
-
-def files(folder: Path, rows: int = 60, number: int = 6) -> None:
-    """CSV files of `rows` rows; each is a piece of its own."""
-    for at in range(number):
-        lines = (f"{n},{'w' * (n % 13)}{n},{n % 4}" for n in range(at * rows, (at + 1) * rows))
-        (folder / f"part-{at}.csv").write_text("n,text,c\n" + "\n".join(lines) + "\n")
-
-
-def content(dest: Path) -> dict[str, bytes]:
-    paths = (path for path in sorted(dest.rglob("*")) if path.is_file())
-    return {str(path.relative_to(dest)): path.read_bytes() for path in paths}
-
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    files(tmp_path)
+    csv_files(tmp_path, 60, 6)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def convert(arguments: list[str]) -> int:
-    with pytest.raises(SystemExit) as end:
-        main(["convert", *arguments, "-q"])
-    assert isinstance(end.value.code, int)
-    return end.value.code
 
 
 @pytest.fixture
@@ -344,7 +288,7 @@ def test_a_killed_run_is_not_given_up_for_what_cannot_be_replaced(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["part-*.csv", "out", "--shards", "4"]
-    files(here)
+    csv_files(here, 60, 6)
     assert killed(here, options, number=2)
     (here / "out").mkdir()
     (here / "out" / "mine.txt").write_text("x")
@@ -382,7 +326,7 @@ def test_resume_and_overwrite_exclude_each_other(here: Path) -> None:
 def test_what_is_terminated_or_went_on_with_another_run_is_kept(
     here: Path, monkeypatch: pytest.MonkeyPatch, stop: type[BaseException]
 ) -> None:
-    files(here)
+    csv_files(here, 60, 6)
     goes_on = not issubclass(stop, Terminated)
     if goes_on:
         assert killed(here, ["part-*.csv", "out", "--shards", "6"])

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from conftest import EXAMPLES, read_manifest
+from conftest import EXAMPLES, csv_files, read_manifest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,19 +29,6 @@ from tfrec_cli.shuffle.sorting import LONGEST_VALUE, sort_keys
 from tfrec_cli.sources.base import Origin, SourceBatch
 
 SEEDS = range(30)
-
-
-def files(tmp_path: Path, rows: int = 1000, number: int = 3) -> list[str]:
-    """CSV files with `rows` rows each, of texts of different lengths."""
-    paths = []
-    for at in range(number):
-        path = tmp_path / f"part-{at}.csv"
-        numbers = range(at * rows, (at + 1) * rows)
-        path.write_text(
-            "n,text,c\n" + "".join(f"{n},{'w' * (n % 13)}{n},{n % 4}\n" for n in numbers)
-        )
-        paths.append(str(path))
-    return paths
 
 
 def shards(dest: Path) -> list[bytes]:
@@ -62,7 +49,7 @@ def positions(tmp_path: Path, sources: Sequence[str], dest: Path) -> np.ndarray:
 
 
 def test_a_shuffle_is_a_permutation_over_all_files(tmp_path: Path) -> None:
-    sources = files(tmp_path)
+    sources = csv_files(tmp_path, 1000)
     manifest = tfrec_cli.convert(sources, str(tmp_path / "out"), shuffle=True, seed=5, shards=4)
     found = positions(tmp_path, sources, tmp_path / "out")
     assert sorted(found) == list(range(3000))
@@ -95,7 +82,7 @@ TWINS: list[dict[str, Any]] = [
 def test_memory_and_jobs_change_no_byte(
     tmp_path: Path, options: dict[str, Any], twin: dict[str, Any]
 ) -> None:
-    sources = files(tmp_path, rows=150, number=2)
+    sources = csv_files(tmp_path, rows=150, number=2)
     tfrec_cli.convert(sources, str(tmp_path / "a"), name="d", shards=3, jobs=1, **options)
     tfrec_cli.convert(sources, str(tmp_path / "b"), name="d", shards=3, **twin, **options)
     assert shards(tmp_path / "a") == shards(tmp_path / "b")
@@ -105,7 +92,7 @@ def test_memory_and_jobs_change_no_byte(
 
 
 def test_another_seed_is_another_order_and_the_same_the_same(tmp_path: Path) -> None:
-    sources = files(tmp_path, rows=300)
+    sources = csv_files(tmp_path, rows=300)
     for name, seed in (("a", 1), ("b", 1), ("c", 2), ("d", None), ("e", 0)):
         tfrec_cli.convert(sources, str(tmp_path / name), name="d", shuffle=True, seed=seed)
     a, b, c, d, e = (shards(tmp_path / name) for name in "abcde")
@@ -115,7 +102,7 @@ def test_another_seed_is_another_order_and_the_same_the_same(tmp_path: Path) -> 
 
 
 def test_a_shuffled_dataset_in_one_file(tmp_path: Path) -> None:
-    sources = files(tmp_path, rows=300)
+    sources = csv_files(tmp_path, rows=300)
     tfrec_cli.convert(sources, str(tmp_path / "out"), shuffle=True, shards=3)
     for memory in ("1GiB", "20kB"):
         dest = tmp_path / f"{memory}.tfrecord"
@@ -218,7 +205,7 @@ def test_keys_are_what_they_were() -> None:
 
 
 def test_sorted_by_columns_and_then_as_in_the_source(tmp_path: Path) -> None:
-    sources = files(tmp_path, rows=300)
+    sources = csv_files(tmp_path, rows=300)
     for memory in ("1GiB", "9kB"):
         dest = tmp_path / memory
         tfrec_cli.convert(sources, str(dest), sort_by="c", shards=3, memory=memory)
@@ -301,7 +288,7 @@ def test_nan_comes_after_numbers_and_before_gaps() -> None:
 
 @pytest.mark.parametrize("stops", [False, True])
 def test_what_is_spilled_is_gone_afterwards(tmp_path: Path, stops: bool) -> None:
-    sources = files(tmp_path, rows=300)
+    sources = csv_files(tmp_path, rows=300)
     (tmp_path / "temp").mkdir()
     schema = {"features": {"n": "int64"}}
     if stops:
@@ -324,7 +311,7 @@ def test_what_fits_in_memory_touches_no_disk(
 ) -> None:
     spilled = []
     monkeypatch.setattr("tfrec_cli.ordering.spill_run", lambda *args: spilled.append(args))
-    tfrec_cli.convert(files(tmp_path), str(tmp_path / "out"), shuffle=True, jobs=2)
+    tfrec_cli.convert(csv_files(tmp_path, 1000), str(tmp_path / "out"), shuffle=True, jobs=2)
     assert spilled == []
 
 
@@ -336,14 +323,19 @@ def test_too_little_room_is_told_before_the_work(
     with pytest.raises(
         DatasetError, match=r"GB are needed .* 0\.00 GB are free.*--temp-dir.*--mem"
     ):
-        tfrec_cli.convert(files(tmp_path), str(tmp_path / "out"), shuffle=True, memory="1kB")
+        tfrec_cli.convert(
+            csv_files(tmp_path, 1000), str(tmp_path / "out"), shuffle=True, memory="1kB"
+        )
     assert not (tmp_path / "out").exists()
 
 
 def test_a_temp_dir_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="--temp-dir"):
         tfrec_cli.convert(
-            files(tmp_path), str(tmp_path / "out"), shuffle=True, temp_dir=str(tmp_path / "no")
+            csv_files(tmp_path, 1000),
+            str(tmp_path / "out"),
+            shuffle=True,
+            temp_dir=str(tmp_path / "no"),
         )
 
 

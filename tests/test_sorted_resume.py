@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import content, csv_files
+from conversions import convert, killed
 from hypothesis import given
 from hypothesis import strategies as st
-from test_resume import content, convert, files, killed
 
 from tfrec_cli import ordering
 from tfrec_cli.runlog import gaps
@@ -33,7 +34,7 @@ WAYS: dict[str, list[str]] = {
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    files(tmp_path)
+    csv_files(tmp_path, 60, 6)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -16,20 +16,18 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from tfrec_cli._kernel import crc32c
-from tfrec_cli.checksums import file_crc32c
 from tfrec_cli.engines.threads import ordered_map
 from tfrec_cli.errors import DatasetError
 from tfrec_cli.receipts import Receipts
 from tfrec_cli.shardlog import are_unchanged, file_entries, fingerprints
 from tfrec_cli.shuffle.merge import Sorted
 from tfrec_cli.shuffle.segments import Segments
-from tfrec_cli.shuffle.spills import index_path, leave_index, remove, run_at
+from tfrec_cli.shuffle.spills import is_run, leave_index, remove, run_at, run_content
 
 RUNS = "runs"
 """The receipt that says what the runs are, and their folder in that for scratch files."""
@@ -84,7 +82,7 @@ class RunLog:
             self._noted = True
         for run in found.runs:
             leave_index(run)
-        runs = [_content(run.path, run.crc) for run in found.runs]
+        runs = [[os.path.basename(r.path), *run_content(r.path, r.crc)] for r in found.runs]
         files = file_entries(found.fingerprints)
         self._receipts.leave(_task(found), {"runs": runs, "files": files})
 
@@ -118,11 +116,11 @@ class RunLog:
         receipt: Mapping[str, Any] = self._receipts.done(task) or {}
         start, stop = _rows(task)
         try:
-            paths = [os.path.join(self._folder, name) for name, _, _ in receipt["runs"]]
-            if [_content(path) for path in paths] != receipt["runs"]:
+            left = [(os.path.join(self._folder, name), *of) for name, *of in receipt["runs"]]
+            if not all(is_run(path, size, crc) for path, size, crc in left):
                 return None
             files = fingerprints(receipt["files"])
-            runs = tuple(run_at(path, self._all, self._key) for path in paths)
+            runs = tuple(run_at(path, self._all, self._key) for path, *_ in left)
         except (KeyError, TypeError, ValueError, OSError, DatasetError):
             return None
         return Sorted(start, stop - start, runs, files) if are_unchanged(files) else None
@@ -157,16 +155,3 @@ def _rows(task: str) -> tuple[int, int]:
     match = _ROWS.fullmatch(task)
     assert match is not None
     return int(match[1]), int(match[2])
-
-
-def _content(path: str, crc: int | None = None) -> list[Any]:
-    """The name of a run, its bytes and its checksum, with those of its index. Raises OSError.
-
-    crc: the checksum of the run alone, where it is known.
-    """
-    index = Path(index_path(path)).read_bytes()
-    return [
-        os.path.basename(path),
-        os.stat(path).st_size + len(index),
-        crc32c(index, file_crc32c(path) if crc is None else crc),
-    ]

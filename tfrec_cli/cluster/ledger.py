@@ -15,18 +15,16 @@ a run that was cut in another way, is none.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tfrec_cli.checksums import file_crc32c
 from tfrec_cli.cluster.layout import Layout
 from tfrec_cli.dataset.failures import writing
 from tfrec_cli.receipts import Receipts
 from tfrec_cli.shardlog import are_unchanged, file_entries, fingerprints
-from tfrec_cli.shuffle.spills import index_path
+from tfrec_cli.shuffle.spills import is_run, run_content, sync_run
 from tfrec_cli.sources.base import Fingerprint
 
 
@@ -63,13 +61,13 @@ class Ledger:
             files = fingerprints(receipt["files"])
         except (KeyError, TypeError, ValueError):
             return None
-        whole = all(_is_run(path, size, crc) for path, size, crc in runs) and are_unchanged(files)
+        whole = all(is_run(*run) for run in runs) and are_unchanged(files)
         return Left(tuple(path for path, _, _ in runs), files) if whole else None
 
     def leave(self, task: str, runs: Sequence[str], files: Iterable[Fingerprint] = ()) -> None:
         """Note the runs that a task has made. Raises DatasetError where that fails."""
         if self._receipts.folder is not None:
-            entries = [[path, *_mark(path, self._sync)] for path in runs]
+            entries = [[path, *self._content(path)] for path in runs]
             receipt = {"cut": self._cut, "runs": entries, "files": file_entries(files)}
             self._receipts.leave(task, receipt)
 
@@ -88,6 +86,13 @@ class Ledger:
         receipt = {"cut": self._cut, "tasks": list(tasks), "files": file_entries(files)}
         self._receipts.leave(f"pass-{number}", receipt)
 
+    def _content(self, path: str) -> tuple[int, int]:
+        """Bytes and CRC32C of a run, which is on the disk then where that is asked for."""
+        with writing(path):
+            if self._sync:
+                sync_run(path)
+            return run_content(path)
+
     def _receipt(self, task: str) -> dict[str, Any]:
         """The receipt of a task of a run that was cut in this way; empty where there is none."""
         receipt = self._receipts.done(task) or {}
@@ -105,27 +110,3 @@ def settled_layout(folder: str | None, wanted: Layout) -> Layout:
         return replace(wanted, run=known["run"], segment=known["segment"], most=known["most"])
     receipts.leave("layout", asdict(wanted))
     return wanted
-
-
-def _mark(path: str, sync: bool) -> tuple[int, int]:
-    """The bytes and CRC32C of a run and its index, on the disk where `sync`."""
-    size = crc = 0
-    for name in (path, index_path(path)):
-        with writing(name):
-            if sync:
-                with open(name, "rb") as file:
-                    os.fsync(file.fileno())
-            size += os.stat(name).st_size
-            crc = file_crc32c(name, crc)
-    return size, crc
-
-
-def _is_run(path: str, size: int, crc: int) -> bool:
-    """Whether a run and its index are as they were left."""
-    names = (path, index_path(path))
-    try:
-        if sum(os.stat(name).st_size for name in names) != size:
-            return False
-        return file_crc32c(names[1], file_crc32c(names[0])) == crc
-    except OSError:
-        return False

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tfrec_cli.checksums import file_crc32c
 from tfrec_cli.dataset.failures import writing
 from tfrec_cli.errors import DatasetError
 from tfrec_cli.shuffle.runs import Run
@@ -70,6 +71,30 @@ def run_at(path: str, segments: range, key: pa.DataType) -> Run:
     before = int(ends[0]) if segments.start else 0
     ends = ends[segments.start - begin :] - before
     return Run(ends=ends, offsets=offsets, path=path, key=key)
+
+
+def run_content(path: str, crc: int | None = None) -> tuple[int, int]:
+    """The bytes of a run and then its index, and their CRC32C. crc: that of the run alone, where it
+    is known. Raises OSError.
+    """
+    size = sum(os.stat(name).st_size for name in (path, index_path(path)))
+    return size, file_crc32c(index_path(path), file_crc32c(path) if crc is None else crc)
+
+
+def is_run(path: str, size: int, crc: int) -> bool:
+    """Whether a run and its index are there as `run_content` told of them."""
+    try:
+        sizes = [os.stat(name).st_size for name in (path, index_path(path))]
+        return sum(sizes) == size and run_content(path) == (size, crc)
+    except OSError:
+        return False
+
+
+def sync_run(path: str) -> None:
+    """Have a run and its index on the disk. Raises OSError."""
+    for name in (path, index_path(path)):
+        with open(name, "rb") as file:
+            os.fsync(file.fileno())
 
 
 def remove(path: str) -> None:
