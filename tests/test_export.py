@@ -6,6 +6,7 @@ import csv
 import datetime as dt
 import decimal
 import gzip
+import io
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -29,6 +31,7 @@ from tfrec_cli._kernel import FeatureColumn
 from tfrec_cli.cli import cli
 from tfrec_cli.errors import DamageError, DatasetError, UsageError
 from tfrec_cli.export import ExportOptions, export
+from tfrec_cli.export.jsontext import json_rows
 from tfrec_cli.export.pictures import safe_name
 from tfrec_cli.records.framing import frame
 
@@ -238,9 +241,23 @@ def test_json_lines(people: Path, tmp_path: Path) -> None:
         "id": 0, "kind": 0, "note": 'say "hi",\nnow', "tags": [1, 2],
         "when": "2020-01-01T00:00:00.000", "x": 0.1,
     }  # fmt: skip
-    assert [by_id[1][key] for key in ("note", "tags", "x")] == [None, [], None]
+    assert [by_id[1][key] for key in ("note", "tags", "x")] == [None, [], "NaN"]
     assert [by_id[2][key] for key in ("note", "tags", "x")] == ["é\\", None, None]
     assert {row["split"] for row in rows} == {"train", "test"}
+
+
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()], ids=str)
+def test_numbers_that_json_does_not_have_are_text(kind: pa.DataType) -> None:
+    values = [1.5, float("nan"), None, float("inf"), -0.0, float("-inf"), 2.0]
+    lists = pa.array([values, [], None, values[:2]] + [[1.0]] * 3, pa.list_(kind))
+    batch = pa.record_batch([pa.array(values, kind), lists], ["x", "l"])
+    text = "".join(json_rows(batch).to_pylist())
+    rows = [json.loads(line, parse_constant=pytest.fail) for line in text.splitlines()]
+    spelled = [1.5, "NaN", None, "Infinity", -0.0, "-Infinity", 2.0]
+    assert [row["x"] for row in rows] == spelled
+    assert rows[0]["l"] == spelled
+    frame = pd.read_json(io.StringIO(text), lines=True)
+    np.testing.assert_array_equal(frame["x"], np.array(values, np.float64))
 
 
 def test_csv_comes_back_by_a_csv_reader(people: Path, tmp_path: Path) -> None:

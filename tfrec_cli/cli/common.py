@@ -58,6 +58,10 @@ COLUMNS = Parsed("columns", _columns)
 columns_option = click.option(
     "--columns", metavar="NAME[,...]", type=COLUMNS, help="These features only, in this order."
 )
+split_option = click.option("--split", metavar="NAME", help="Records of this split only.")
+overwrite_option = click.option(
+    "--overwrite", is_flag=True, help="Replace a dataset that tfrec wrote, as a whole."
+)
 jobs_option = click.option(
     "-j", "--jobs", metavar="N", type=click.IntRange(1),
     help="Threads at work at a time. Default: as many as there are processors.",

@@ -15,6 +15,7 @@ from tfrec_cli.cli.common import (
     human_size,
     jobs_option,
     json_option,
+    overwrite_option,
     parse_source_options,
     quiet_option,
     say,
@@ -95,7 +96,7 @@ SHOWN_FEATURES = 20
     help="With --engine dask: the cluster's scheduler, as in tcp://host:8786. SOURCE, DEST and "
     "--temp-dir must be on storage that its workers see.",
 )  # fmt: skip
-@click.option("--overwrite", is_flag=True, help="Replace a dataset that tfrec wrote, as a whole.")
+@overwrite_option
 @click.option(
     "--resume", is_flag=True,
     help="Go on with a run onto DEST that was killed: what it finished is not done again.",

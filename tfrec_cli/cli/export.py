@@ -17,6 +17,7 @@ from tfrec_cli.cli.common import (
     json_option,
     quiet_option,
     say,
+    split_option,
 )
 from tfrec_cli.cli.progress import TerminalReporter
 from tfrec_cli.errors import UsageError, counted
@@ -35,7 +36,7 @@ SHOWN_COLUMNS = 20
     help="The format. Default: by DEST's suffix. With it DEST may be a folder: a file for each "
     "split, or pictures in folders by class.",
 )  # fmt: skip
-@click.option("--split", metavar="NAME", help="Records of this split only.")
+@split_option
 @columns_option
 @click.option("--label-names", is_flag=True, help="Names of labels instead of their numbers.")
 @click.option("--split-column", metavar="NAME", help="Add a column that tells each record's split.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfrec_cli.cli.common import columns_option, debug_option, quiet_option, say
+from tfrec_cli.cli.common import columns_option, debug_option, quiet_option, say, split_option
 from tfrec_cli.errors import alike, group_name, shorten
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ MISSING = "(none)"
     "-n", "--records", "count", metavar="N", type=click.IntRange(0), default=5,
     help="How many records. Default: 5.",
 )  # fmt: skip
-@click.option("--split", metavar="NAME", help="Records of this split only.")
+@split_option
 @columns_option
 @click.option("--json", "as_json", is_flag=True, help="Print each record as a line of JSON.")
 @click.option(

@@ -14,6 +14,7 @@ from tfrec_cli.cli.common import (
     human_size,
     jobs_option,
     json_option,
+    overwrite_option,
     quiet_option,
     say,
 )
@@ -38,7 +39,7 @@ SHOWN_LOSSES = 30
     help="Compression of shards. Default: by DEST's suffix, or as the files are.",
 )  # fmt: skip
 @jobs_option
-@click.option("--overwrite", is_flag=True, help="Replace a dataset that tfrec wrote, as a whole.")
+@overwrite_option
 @json_option
 @quiet_option
 @debug_option

@@ -18,6 +18,7 @@ from tfrec_cli.cli.common import (
     json_option,
     quiet_option,
     say,
+    split_option,
 )
 from tfrec_cli.cli.footprints import WIDTH
 from tfrec_cli.cli.payloads import payload_lines
@@ -42,7 +43,7 @@ _FEW = 10
 
 @click.command("stats", short_help="What the features hold; class balance and drift of splits.")
 @click.argument("dataset", type=click.Path())
-@click.option("--split", metavar="NAME", help="Records of this split only.")
+@split_option
 @columns_option
 @jobs_option
 @json_option

@@ -12,12 +12,16 @@ from tfrec_cli.buffers import from_values, is_valid, scalar, to_numpy
 from tfrec_cli.export.nesting import levels_of, row_offsets
 from tfrec_cli.words import as_text
 
+# Floats without digits, as Arrow spells them, and their JSON.
+# https://protobuf.dev/programming-guides/json/
+_ODD = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
 _PLAIN = r'^[^"\\\x00-\x1f]*$'
 
 
 def json_rows(batch: pa.RecordBatch) -> pa.Array:
-    """Each row as a JSON object: a large_string array. Nulls are null, and so are nan and inf,
-    which JSON does not have; times are ISO 8601 text.
+    """Each row as a JSON object: a large_string array. Nulls are null; nan and inf, which JSON does
+    not have as numbers, are text as in the JSON of protobuf (`NaN`, `Infinity`, `-Infinity`); times
+    are ISO 8601 text.
 
     The batch has at least one column, and no binary ones.
     """
@@ -40,14 +44,21 @@ def json_text(array: pa.Array) -> pa.Array:
     elif pa.types.is_boolean(array.type) or pa.types.is_integer(array.type):
         found = pc.cast(pc.cast(array, pa.string()), pa.large_string())
     elif pa.types.is_floating(array.type):
-        finite = pc.is_finite(array)
-        found = _with_point(pc.cast(as_text(array), pa.large_string()))
-        found = pc.if_else(finite, found, null)
+        found = _floats(pc.cast(as_text(array), pa.large_string()))
     elif pa.types.is_decimal(array.type):
         found = pc.cast(as_text(array), pa.large_string())
     else:
         found = _strings(pc.cast(as_text(array), pa.large_string()))
     return pc.fill_null(found, null) if found.null_count else found
+
+
+def _floats(digits: pa.Array) -> pa.Array:
+    """Floats of any width, as Arrow spells them."""
+    odd = pc.index_in(digits, from_values(list(_ODD), digits.type))
+    found = _with_point(digits)
+    if odd.null_count == len(odd):
+        return found
+    return pc.coalesce(from_values(list(_ODD.values()), digits.type).take(odd), found)
 
 
 def _with_point(digits: pa.Array) -> pa.Array:
