@@ -20,6 +20,8 @@ from tfrec_cli.buffers import from_numpy, from_values, is_valid, to_numpy
 MOST_CLASSES = 1000
 """Different values that are counted one by one; of more, those of a sample are."""
 
+_NONE = np.zeros(0, np.int64)
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:
@@ -66,10 +68,22 @@ class ValueCounts:
 
 def count_values(items: pa.Array, known: pa.Array) -> Counts | None:
     """How often each value occurs; None where there are too many different ones."""
-    found = pc.value_counts(items)
-    if len(found) > MOST_CLASSES:
+    places, counts = _NONE, _NONE
+    if len(known):
+        # To look them up takes less time than to count them.
+        found = pc.index_in(items, known)
+        old = is_valid(found) if found.null_count else slice(None)
+        counts = np.bincount(to_numpy(found)[old])
+        (places,) = counts.nonzero()
+        counts = counts[places]
+        if not found.null_count:
+            return Counts(places, counts)
+        items = items.filter(from_numpy(~is_valid(found)))
+    others = pc.value_counts(items)
+    if len(others) > MOST_CLASSES:
         return None
-    return _placed(found.field(0), to_numpy(found.field(1)), known)
+    fresh = zip(others.field(0).to_pylist(), others.field(1).to_pylist(), strict=True)
+    return Counts(places, counts, tuple(fresh))
 
 
 def count_near(low: int, counts: npt.NDArray[np.int64], known: pa.Array) -> Counts | None:
@@ -82,8 +96,7 @@ def count_near(low: int, counts: npt.NDArray[np.int64], known: pa.Array) -> Coun
 
 def _placed(values: pa.Array, counts: npt.NDArray[np.int64], known: pa.Array) -> Counts:
     if not len(known):
-        fresh = zip(values.to_pylist(), counts.tolist(), strict=True)
-        return Counts(np.zeros(0, np.int64), np.zeros(0, np.int64), tuple(fresh))
+        return Counts(_NONE, _NONE, tuple(zip(values.to_pylist(), counts.tolist(), strict=True)))
     found = pc.index_in(values, known)
     places = to_numpy(found)
     if not found.null_count:
