@@ -35,6 +35,7 @@ FLOORS = [
             "settlement",
             "rowlengths",
             "arrangement",
+            "rowrules",
             "checks",
             "scanning",
             "plan",

@@ -19,13 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tfrec_cli
-from tfrec_cli.arrangement import arrange
 from tfrec_cli.cli import main
 from tfrec_cli.cli.order import split_classes
 from tfrec_cli.dataset.manifest import load_manifest
 from tfrec_cli.errors import CellError, DatasetError, SourceError, UsageError
 from tfrec_cli.options import ConvertOptions
 from tfrec_cli.records.framing import read_records
+from tfrec_cli.rowrules import arrange
 from tfrec_cli.schema.binding import BoundFeature
 from tfrec_cli.schema.grammar import TextRules
 from tfrec_cli.sources.base import Column, Survey

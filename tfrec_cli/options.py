@@ -234,6 +234,12 @@ class ConvertOptions:
         if self.resume and self.overwrite:
             raise UsageError("--resume goes on with what --overwrite throws away; give one.")
 
+    @property
+    def arranges(self) -> bool:
+        """Whether splits, an order or keys are asked for."""
+        columns = (self.split_column, self.split_by, self.stratify, *self.sort_by, *self.key)
+        return self.shuffle or self.split is not None or any(c is not None for c in columns)
+
 
 def _refuse_type(name: str, value: object, wanted: type, words: str) -> None:
     """Raise UsageError unless `value` is None or of the type `wanted`, called `words`."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tfrec_cli.arrangement import Arrangement, arrange
+from tfrec_cli.arrangement import Arrangement
 from tfrec_cli.checks import Checks, need_scan, surveyed
 from tfrec_cli.dataset.manifest import MANIFEST, Manifest, SourceFile, read_manifest
 from tfrec_cli.dataset.naming import Dest, parse_dest
@@ -97,7 +97,7 @@ def prepare(
 
         require_files(engine, settled.survey.fingerprints)
     _refuse_last_source(options, dest, settled)
-    arrangement = arrange(options, settled.survey, settled.features)
+    arrangement = _arranged(options, settled)
     columns = tuple(dict.fromkeys((*settled.columns, *arrangement.columns)))
     work = Work(
         settled.source, () if settled.records else settled.features, columns, options.on_error,
@@ -116,6 +116,15 @@ def prepare(
     if dest.kind != "folder":
         _refuse_splits(run)
     return run
+
+
+def _arranged(options: ConvertOptions, settled: Settled) -> Arrangement:
+    """The splits and the order that are asked for; without any, those of the source."""
+    if not options.arranges:
+        return Arrangement()
+    from tfrec_cli.rowrules import arrange
+
+    return arrange(options, settled.survey, settled.features)
 
 
 def _check_rows(
