@@ -224,6 +224,8 @@ def _load(
     work: Work, batch: SourceBatch
 ) -> tuple[pa.RecordBatch, list[Fault], tuple[Fingerprint, ...]]:
     """The batch with the bytes of the files that cells name, in columns of their own."""
+    if not any(_loading(work)):
+        return batch.data, [], batch.fingerprints
     from tfrec_cli.sources.loading import load_cells
 
     data = batch.data
@@ -240,6 +242,9 @@ def _load(
 
 def _by_load(work: Work, batch: SourceBatch, most: int) -> Iterator[SourceBatch]:
     """The batch in parts whose named files fit in `most` bytes, or hold one row."""
+    if not any(_loading(work)):
+        yield batch
+        return
     from tfrec_cli.sources.loading import cell_sizes
 
     sizes = np.zeros(batch.data.num_rows, dtype=np.int64)
