@@ -30,7 +30,7 @@ from tfrec_cli.records.framing import frame
 from tfrec_cli.records.framing import read_records as read_intact
 from tfrec_cli.repair import RepairOptions, RepairReport, repair
 from tfrec_cli.repair.content import Content
-from tfrec_cli.repair.salvage import Run, salvage
+from tfrec_cli.repair.salvage import Saved, salvage
 from tfrec_cli.repair.search import find_headers, header_length
 from tfrec_cli.verification import VerifyOptions, verify
 
@@ -51,7 +51,7 @@ def salvaged(data: bytes, window: int = 1 << 12) -> tuple[list[bytes], int]:
         file.write(data)
         file.flush()
         pieces = list(salvage(Content("x", "none", len(data), _file=file), window))
-    runs = [piece for piece in pieces if isinstance(piece, Run)]
+    runs = [piece for piece in pieces if isinstance(piece, Saved)]
     kept = b"".join(piece.data for piece in runs)
     records = []
     while kept:
@@ -60,7 +60,7 @@ def salvaged(data: bytes, window: int = 1 << 12) -> tuple[list[bytes], int]:
         assert frame(records[-1]) == kept[: size + 16]
         kept = kept[size + 16 :]
     assert len(records) == sum(piece.records for piece in runs)
-    return records, sum(p.bytes for p in pieces if not isinstance(p, Run))
+    return records, sum(p.bytes for p in pieces if not isinstance(p, Saved))
 
 
 def numbered(sizes: Iterable[int], seed: int = 0) -> list[bytes]:
@@ -254,7 +254,7 @@ def test_work_grows_with_the_file_and_not_with_damage_times_file(places: tuple[i
         file.flush()
         content = CountedContent("x", "none", len(data), _file=file)
         pieces = list(salvage(content))
-    kept = sum(piece.records for piece in pieces if isinstance(piece, Run))
+    kept = sum(piece.records for piece in pieces if isinstance(piece, Saved))
     assert kept == (4000 if places == (3,) else 2000)
     # What mending may look at in vain is bounded by itself: sixteen times 4 MiB.
     assert content.taken < 60 * len(data) + (130 << 20)

@@ -46,7 +46,7 @@ Raises where it is not to be committed.
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Conversion:
     """The dataset that is now at DEST. is_new: whether it was written; else it was up to date."""
 
     manifest: Manifest
@@ -55,7 +55,7 @@ class Outcome:
 
 def convert(
     options: ConvertOptions, reporter: Reporter = SILENT, check: Check | None = None
-) -> Outcome:
+) -> Conversion:
     """Write the dataset that `options` asks for, unless just that is there.
 
     check: called before the commit, and with a dataset that is up to date. Nothing is at DEST
@@ -70,7 +70,7 @@ def convert(
     if found is not None:
         opened = open_given(options)
         if (kept := _up_to_date(dest, found, opened, options, check, began)) is not None:
-            return Outcome(kept, is_new=False)
+            return Conversion(kept, is_new=False)
     where = options.engine, options.scheduler, options.jobs
     with open_engine(*where, reporter.waiting) as engine:
         if engine.remote:
@@ -89,7 +89,7 @@ def convert(
             run = replace(run, resumes=interrupted)
         try:
             writes = _to_stdout(run) if dest.kind == "stdout" else _to_dataset(run, check)
-            return Outcome(writes)
+            return Conversion(writes)
         except CellError as error:
             raise explain_unknown_label(error, run.settled, options) from None
         finally:

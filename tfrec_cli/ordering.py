@@ -78,7 +78,7 @@ def plan_memory(memory: int, jobs: int, size: float) -> Budget:
     """How to order `size` bytes of records in `memory` bytes with `jobs` threads.
 
     A worker holds up to four times the run it is making (source rows, features, records, sorted
-    records), and two parts wait for it; or twice what it merges, while as much as once waits for
+    records), and two portions wait for it; or twice what it merges, while as much as once waits for
     the writer, who has another such.
     """
     workers = max(1, min(jobs, memory // LEAST_PER_WORKER))
@@ -125,7 +125,7 @@ class MapWork:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Portion:
     """What one map task handles: batches one after the other.
 
     start: the number of the first row among all rows. folder: the split that the source names.
@@ -149,8 +149,10 @@ def plan_segments(plan: Plan, segment: int, sample: tuple[bytes, ...] | None) ->
     return Segments(tuple(counts), sample)
 
 
-def cut_piece(shared: MapWork, piece: Piece, gaps: Sequence[range] | None = None) -> Iterator[Part]:
-    """The rows of a piece in parts whose records should be about one run.
+def cut_piece(
+    shared: MapWork, piece: Piece, gaps: Sequence[range] | None = None
+) -> Iterator[Portion]:
+    """The rows of a piece in portions whose records should be about one run.
 
     gaps: the numbers of those rows that are wanted, in order; None is all.
     """
@@ -160,14 +162,14 @@ def cut_piece(shared: MapWork, piece: Piece, gaps: Sequence[range] | None = None
     for first, batch in _within(_sliced(shared, piece), piece.start, gaps):
         weight = _weight(shared, batch)
         if held and (first > end or size + weight > shared.run):
-            yield Part(start, piece.partition.split, tuple(held))
+            yield Portion(start, piece.partition.split, tuple(held))
             held, size = [], 0.0
         start = start if held else first
         end = first + batch.data.num_rows
         held.append(batch)
         size += weight
     if held:
-        yield Part(start, piece.partition.split, tuple(held))
+        yield Portion(start, piece.partition.split, tuple(held))
 
 
 def _within(
@@ -201,9 +203,9 @@ def _weight(shared: MapWork, batch: SourceBatch) -> float:
 
 
 @timed("order", lambda _: 0)
-def make_runs(shared: MapWork, room: Room, parts: Iterable[Part]) -> Sorted:
-    """Encode parts that follow each other, and leave them as sorted runs: one, or as many as their
-    real size asks for; each in `room`, or in a file. parts: at least one.
+def make_runs(shared: MapWork, room: Room, portions: Iterable[Portion]) -> Sorted:
+    """Encode portions that follow each other, and leave them as sorted runs: one, or as many as
+    their real size asks for; each in `room`, or in a file. portions: at least one.
 
     Raises CellError for the first row at fault, DatasetError where a run cannot be written.
     """
@@ -211,7 +213,7 @@ def make_runs(shared: MapWork, room: Room, parts: Iterable[Part]) -> Sorted:
     prints: dict[str, Fingerprint] = {}
     held: list[Placed] = []
     first, rows, size = -1, 0, 0
-    for start, folder, batch in _batches(parts):
+    for start, folder, batch in _batches(portions):
         first = start if first < 0 else first
         # Twice a run: what the records take at most is more than what they take.
         for placed in place_batch(shared.work, batch, (folder, start), 2 * shared.run):
@@ -228,12 +230,12 @@ def make_runs(shared: MapWork, room: Room, parts: Iterable[Part]) -> Sorted:
     return Sorted(first, rows, tuple(runs), tuple(prints.values()))
 
 
-def _batches(parts: Iterable[Part]) -> Iterator[tuple[int, str | None, SourceBatch]]:
-    """The batches of parts, with the number of their first row and the split of the source's."""
-    for part in parts:
-        start = part.start
-        for batch in part.batches:
-            yield start, part.folder, batch
+def _batches(portions: Iterable[Portion]) -> Iterator[tuple[int, str | None, SourceBatch]]:
+    """The batches of portions, with the number of their first row and the split of the source's."""
+    for portion in portions:
+        start = portion.start
+        for batch in portion.batches:
+            yield start, portion.folder, batch
             start += batch.data.num_rows
 
 
@@ -290,7 +292,7 @@ class Ordered:
         self._shared = MapWork(work, self._segments, folder, self._budget.run, size / plan.records)
         self._pieces, self._tally = plan.pieces, Tally(plan.records, size)
         # Parts that are being made into runs, and those that wait for it.
-        self._parts = threading.Semaphore(2 * self._budget.workers)
+        self._portions = threading.Semaphore(2 * self._budget.workers)
         self._room = Room(self._budget.held, max(1, self._budget.run // 2) if self.spills else None)
         self._readers = readers(plan.pieces, self._budget.workers, options.memory)
         self._runs: list[Run] = []
@@ -355,27 +357,27 @@ class Ordered:
         stack.spill()
         self._room.empty(self._budget.small, max(1, self._budget.run // 2))
 
-    def _cut(self, piece: Piece) -> Iterator[Part | Sorted]:
+    def _cut(self, piece: Piece) -> Iterator[Portion | Sorted]:
         """The rows of a piece that are to be sorted, and among them those that are."""
         rows = range(piece.start, piece.start + piece.rows)
         missing = gaps(rows, self.kept)
         done = deque(each for each in self.kept if each.start in rows)
-        for part in cut_piece(self._shared, piece, missing) if missing else ():
-            while done and done[0].start < part.start:
+        for portion in cut_piece(self._shared, piece, missing) if missing else ():
+            while done and done[0].start < portion.start:
                 yield done.popleft()
-            self._parts.acquire()
-            yield part
+            self._portions.acquire()
+            yield portion
         yield from done
 
-    def _make(self, part: Part | Sorted) -> Sorted:
-        if isinstance(part, Sorted):
-            return part
+    def _make(self, portion: Portion | Sorted) -> Sorted:
+        if isinstance(portion, Sorted):
+            return portion
         try:
-            found = make_runs(self._shared, self._room, (part,))
+            found = make_runs(self._shared, self._room, (portion,))
             self._log.note(found)
             return found
         finally:
-            self._parts.release()
+            self._portions.release()
 
 
 class Tally:

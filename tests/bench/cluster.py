@@ -102,7 +102,7 @@ def _merged(given: Any, task: Any) -> Any:
 
 
 def _written(given: Any, task: Any) -> Any:
-    from tfrec_cli.cluster.target import Written
+    from tfrec_cli.cluster.output import Written
     from tfrec_cli.dataset.manifest import Shard
 
     pairs = zip(task.lot.names, task.lot.counts, strict=True)

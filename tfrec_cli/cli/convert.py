@@ -37,7 +37,7 @@ from tfrec_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from tfrec_cli.conversion import Outcome
+    from tfrec_cli.conversion import Conversion
     from tfrec_cli.dataset.manifest import FeatureFacts, Manifest
 
 # Features that the summary lists one by one.
@@ -164,7 +164,7 @@ def command(paths: tuple[str, ...], as_json: bool, quiet: bool, verify: bool, **
         say(*profiling.lines(), err=True)
 
 
-def _convert(options: ConvertOptions, reporter: TerminalReporter, verify: bool) -> Outcome:
+def _convert(options: ConvertOptions, reporter: TerminalReporter, verify: bool) -> Conversion:
     from tfrec_cli.conversion import convert
 
     if not verify:
@@ -189,7 +189,7 @@ def options_of(
     return ConvertOptions(sources=paths[:-1], dest=paths[-1], **given)
 
 
-def _document(outcome: Outcome, reporter: TerminalReporter, seconds: float) -> dict[str, Any]:
+def _document(outcome: Conversion, reporter: TerminalReporter, seconds: float) -> dict[str, Any]:
     """The manifest with what only this run knows."""
     document: dict[str, Any] = json.loads(outcome.manifest.to_json())
     seconds = round(seconds, 3)
@@ -197,7 +197,7 @@ def _document(outcome: Outcome, reporter: TerminalReporter, seconds: float) -> d
     return document | told
 
 
-def _summary(outcome: Outcome, options: ConvertOptions, seconds: float) -> list[str]:
+def _summary(outcome: Conversion, options: ConvertOptions, seconds: float) -> list[str]:
     """What was written, in a few aligned lines; or one line that nothing had to be."""
     manifest = outcome.manifest
     size = sum(shard.bytes for shard in manifest.shards)

@@ -22,11 +22,11 @@ from tfrec_cli.arrangement import Order
 from tfrec_cli.cluster.layout import cut_lots, lay_out
 from tfrec_cli.cluster.ledger import settled_layout
 from tfrec_cli.cluster.ordered import OrderWork, order_tasks, write_ordered
+from tfrec_cli.cluster.output import Output, Written
 from tfrec_cli.cluster.probes import require_folder
 from tfrec_cli.cluster.rows import RowsWork, rows_tasks, write_rows
 from tfrec_cli.cluster.shared import Shared, share
 from tfrec_cli.cluster.sorting import Sorting
-from tfrec_cli.cluster.target import Target, Written
 from tfrec_cli.dataset.failures import writing
 from tfrec_cli.dataset.leftovers import RECEIPTS
 from tfrec_cli.dataset.manifest import Split
@@ -114,7 +114,7 @@ class _Driver:
         data, how = os.fspath(stage.path("")), run.dest.compression
         sync, shown = run.options.fsync, run.dest.text
         indexes = None if run.log.indexes is None else os.fspath(run.log.indexes)
-        self._target = Target(data, self._work, self._receipts, how, shown, sync, indexes)
+        self._output = Output(data, self._work, self._receipts, how, shown, sync, indexes)
         self._wanted = os.path.join(self._work, f"wanted-{secrets.token_hex(8)}")
         with writing(self._work), open(self._wanted, "xb"):
             pass
@@ -122,7 +122,7 @@ class _Driver:
     def by_rows(self) -> tuple[Split, ...]:
         """Records in the order of the source, straight from it."""
         plan = self._run.plan
-        shared = share(self._work, RowsWork(self._run.work, self._target))
+        shared = share(self._work, RowsWork(self._run.work, self._output))
         tasks = rows_tasks(self.lots, plan.splits, plan.records_of_pieces)
         self._run.reporter.stage("convert", plan.records)
         self.each(write_rows, shared, tasks, self._take_shards)
@@ -140,7 +140,7 @@ class _Driver:
         work = replace(self._run.work, order=order)
         mapping = MapWork(work, segments, folder, layout.run, record)
         key = pa.uint64() if segments.sample is None else pa.large_binary()
-        given = OrderWork(mapping, self._target, key, layout, kept)
+        given = OrderWork(mapping, self._output, key, layout, kept)
         shared, sorting = share(self._work, given), Sorting(given, layout, self.each)
         reporter.stage("split" if order.kind == "source" else order.kind, plan.records)
         sorting.run(shared, plan, lambda records: reporter.advance(records, 0))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from tfrec_cli.cluster.target import Lot
+from tfrec_cli.cluster.output import Lot
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.ordering import spilling
 from tfrec_cli.plan import Plan

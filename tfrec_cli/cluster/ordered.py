@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from tfrec_cli.cluster.layout import Layout
 from tfrec_cli.cluster.ledger import Ledger, Left
+from tfrec_cli.cluster.output import Lot, Output, Written, lot_writer
 from tfrec_cli.cluster.shared import Shared
-from tfrec_cli.cluster.target import Lot, Target, Written, lot_writer
 from tfrec_cli.engines.calls import check_wanted
-from tfrec_cli.ordering import MapWork, Part, cut_piece, make_runs, merge_records
+from tfrec_cli.ordering import MapWork, Portion, cut_piece, make_runs, merge_records
 from tfrec_cli.shuffle.cuts import cuts
 from tfrec_cli.shuffle.merge import segment_rows
 from tfrec_cli.shuffle.runs import Room, SegmentRows, run_path, write_run
@@ -31,7 +31,7 @@ class OrderWork:
     """
 
     mapping: MapWork
-    target: Target
+    output: Output
     key: pa.DataType
     layout: Layout
     receipts: str | None = None
@@ -39,7 +39,7 @@ class OrderWork:
     @property
     def ledger(self) -> Ledger:
         """Where tasks note the runs that they have made."""
-        return Ledger(self.receipts, self.layout, self.target.sync)
+        return Ledger(self.receipts, self.layout, self.output.sync)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def map_rows(shared: Shared, task: MapTask) -> Mapped:
     Raises CellError for the first row at fault, DatasetError where a run cannot be written.
     """
     given: OrderWork = shared.load()
-    receipt = make_runs(given.mapping, Room(0), _parts(given.mapping, task.pieces))
+    receipt = make_runs(given.mapping, Room(0), _portions(given.mapping, task.pieces))
     counts: Counts = np.zeros(given.mapping.segments.total, np.int64)
     for run in receipt.runs:
         leave_index(run)
@@ -114,11 +114,11 @@ def map_rows(shared: Shared, task: MapTask) -> Mapped:
     return Mapped(task.name, paths, counts, receipt.fingerprints)
 
 
-def _parts(shared: MapWork, pieces: Iterable[Piece]) -> Iterator[Part]:
+def _portions(shared: MapWork, pieces: Iterable[Piece]) -> Iterator[Portion]:
     for piece in pieces:
-        for part in cut_piece(shared, piece):
+        for portion in cut_piece(shared, piece):
             check_wanted()
-            yield part
+            yield portion
 
 
 def left_whole(shared: Shared, task: str) -> tuple[str, Left | None]:
@@ -170,7 +170,7 @@ def write_ordered(shared: Shared, task: OrderTask) -> Written:
     given: OrderWork = shared.load()
     runs = opened(task.runs.load(), task.segments, given.key)
     skip, left = task.skip, task.lot.records
-    with lot_writer(given.target, task.lot) as writer:
+    with lot_writer(given.output, task.lot) as writer:
         for cut in cuts(runs, range(len(task.segments)), given.mapping.run):
             check_wanted()
             records = merge_records(runs, cut)

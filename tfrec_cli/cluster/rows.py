@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tfrec_cli.cluster.output import Lot, Output, Written, lot_writer
 from tfrec_cli.cluster.shared import Shared
-from tfrec_cli.cluster.target import Lot, Target, Written, lot_writer
 from tfrec_cli.engines.calls import check_wanted
 from tfrec_cli.plan import SplitPlan
 from tfrec_cli.sources.base import Fingerprint
@@ -18,7 +18,7 @@ class RowsWork:
     """What the tasks share."""
 
     work: Work
-    target: Target
+    output: Output
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def write_rows(shared: Shared, task: RowsTask) -> Written:
     """
     given: RowsWork = shared.load()
     prints: dict[str, Fingerprint] = {}
-    with lot_writer(given.target, task.lot) as writer:
+    with lot_writer(given.output, task.lot) as writer:
         for batch, first, last in _encoded(given.work, task):
             check_wanted()
             writer.add(batch.records, first, last, batch.fingerprints)

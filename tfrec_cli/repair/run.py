@@ -30,7 +30,7 @@ from tfrec_cli.records.framing import Container, promised_compression
 from tfrec_cli.records.streams import ContentStream
 from tfrec_cli.repair.content import Content, open_content
 from tfrec_cli.repair.losses import LOST, FileOutcome, Loss, RepairReport, loss_lines
-from tfrec_cli.repair.salvage import Run, salvage
+from tfrec_cli.repair.salvage import Saved, salvage
 from tfrec_cli.sources.files import fingerprint
 from tfrec_cli.sources.foreign import refuse_foreign
 
@@ -187,7 +187,7 @@ class _Repair:
         losses: list[Loss] = []
         with open_content(target.path, promised_compression(target.path), scratch) as content:
             for piece in salvage(content):
-                if isinstance(piece, Run):
+                if isinstance(piece, Saved):
                     writer.write(piece.data, piece.records)
                     records, mended = records + piece.records, mended + piece.mended
                     self._reporter.advance(piece.records, len(piece.data))

@@ -44,7 +44,7 @@ _FAR = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Saved:
     """Frames to write: `records` of them end in `data`, `mended` with a length written anew.
 
     doubtful: it cannot be told whether damaged compressed data made them.
@@ -56,7 +56,7 @@ class Run:
     doubtful: bool = False
 
 
-def salvage(content: Content, window: int = WINDOW) -> Iterator[Run | Loss]:
+def salvage(content: Content, window: int = WINDOW) -> Iterator[Saved | Loss]:
     """All intact records of `content` in order, and what lies between them.
 
     window: bytes read at a time. Memory is bounded by a few of them.
@@ -64,11 +64,11 @@ def salvage(content: Content, window: int = WINDOW) -> Iterator[Run | Loss]:
     yield from _merged(_Salvage(content, window).pieces())
 
 
-def _merged(pieces: Iterator[Run | Loss]) -> Iterator[Run | Loss]:
+def _merged(pieces: Iterator[Saved | Loss]) -> Iterator[Saved | Loss]:
     """Losses that touch become one: the kind of the first, the records of both."""
     last: Loss | None = None
     for piece in pieces:
-        if isinstance(piece, Run):
+        if isinstance(piece, Saved):
             if last is not None:
                 yield replace(last, doubtful=piece.records) if piece.doubtful else last
                 last = None
@@ -101,13 +101,13 @@ class _Salvage:
         self._damaged = -1
         self._saved = 0
 
-    def pieces(self) -> Iterator[Run | Loss]:
+    def pieces(self) -> Iterator[Saved | Loss]:
         """See `salvage`."""
         at = 0
         while at < self._size:
             for piece, end in self._chained(at):
                 yield from self._gaps(at)
-                self._saved += piece.records if isinstance(piece, Run) else 0
+                self._saved += piece.records if isinstance(piece, Saved) else 0
                 yield piece
                 at = end
             if at < self._size:
@@ -122,7 +122,7 @@ class _Salvage:
                     yield loss
         yield from self._gaps(self._size)
 
-    def _chained(self, at: int) -> Iterator[tuple[Run | Loss, int]]:
+    def _chained(self, at: int) -> Iterator[tuple[Saved | Loss, int]]:
         """The intact records from `at` on, each run with the place just past it; without those
         that are known to be copies.
         """
@@ -140,7 +140,7 @@ class _Salvage:
                 text = "damaged data repeats what comes before it"
                 yield self._loss(at, end, "compressed data", text, None), end
             else:
-                yield Run(data, records, doubtful=True), end
+                yield Saved(data, records, doubtful=True), end
             return
         yield from self._records(at)
 
@@ -155,7 +155,7 @@ class _Salvage:
     def _lost_gap(self, gap: Gap) -> Loss:
         return Loss(self._content.path, gap.kind, gap.text, self._saved, gap.start, gap.end)
 
-    def _records(self, at: int) -> Iterator[tuple[Run, int]]:
+    def _records(self, at: int) -> Iterator[tuple[Saved, int]]:
         """The intact records from `at` on, each run with the place just past it."""
         size = min(_FIRST, self._window)
         while at < self._size:
@@ -165,7 +165,7 @@ class _Salvage:
             if len(found.ends):
                 end = int(found.ends[-1])
                 at += end
-                yield Run(data[:end], len(found.ends)), at
+                yield Saved(data[:end], len(found.ends)), at
             elif is_cut and size == self._window:
                 length = header_length(data[:HEADER])
                 if length is None or not self._is_intact(at, length):
@@ -177,13 +177,13 @@ class _Salvage:
                 return
             size = min(size * _GROWTH, self._window)
 
-    def _long(self, at: int, length: int) -> Iterator[Run]:
+    def _long(self, at: int, length: int) -> Iterator[Saved]:
         """One record that is longer than a window, in parts."""
         end = at + HEADER + length + FOOTER
         while at < end:
             data = self._content.read(at, min(self._window, end - at))
             at += len(data)
-            yield Run(data, int(at == end))
+            yield Saved(data, int(at == end))
 
     def _is_intact(self, at: int, length: int) -> bool:
         """Whether the data of the record at `at` is what its checksum says."""
@@ -196,13 +196,13 @@ class _Salvage:
             crc, place = _kernel.crc32c(data, crc), place + len(data)
         return bool(_CRC.unpack(self._content.read(end, FOOTER))[0] == mask(crc))
 
-    def _pass_damage(self, at: int) -> tuple[Run | None, int, Loss | None]:
+    def _pass_damage(self, at: int) -> tuple[Saved | None, int, Loss | None]:
         """What is saved of the record that begins at `at`, where to go on, and what is lost."""
         length = header_length(self._content.read(at, HEADER))
         if length is None:
             mended = self._mend(at)
             if mended is not None:
-                return Run(frame(mended), 1, 1), at + HEADER + len(mended) + FOOTER, None
+                return Saved(frame(mended), 1, 1), at + HEADER + len(mended) + FOOTER, None
             place = self._next_intact(at + 1, self._size)
             kind, text = "length checksum", "its length is not the one written"
             if not at and place == self._size:

@@ -31,7 +31,7 @@ _NO_KIND = KINDS[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RecordRange:
     """Records of one file that one task reads. span: where they are; None is the whole file.
 
     record: number of the first in the file, from 0. size: bytes of the file behind them.
@@ -51,7 +51,7 @@ class FileScan:
     """
 
     file: RecordFile
-    runs: tuple[Run, ...]
+    ranges: tuple[RecordRange, ...]
     features: tuple[FeatureTally, ...] = ()
     examples: int = 0
     odd: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class FileScan:
     @property
     def records(self) -> int:
         """All records of the file."""
-        return sum(run.records for run in self.runs)
+        return sum(each.records for each in self.ranges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +167,13 @@ def _arrow_types(homes: Iterable[Home]) -> dict[str, str]:
 
 def _by_manifest(file: RecordFile) -> FileScan:
     assert file.shard is not None
-    return FileScan(file, (Run(None, 0, file.shard.records, file.shard.bytes),))
+    return FileScan(file, (RecordRange(None, 0, file.shard.records, file.shard.bytes),))
 
 
 def _refuse_short(scans: Iterable[FileScan]) -> None:
     for scan in scans:
         if scan.file.shard is not None and scan.file.shard.records != scan.records:
-            end = scan.runs[-1].span.end if scan.runs and scan.runs[-1].span else 0
+            end = scan.ranges[-1].span.end if scan.ranges and scan.ranges[-1].span else 0
             raise record_count(scan.file.path, scan.records, end, scan.file.shard.records)
 
 
@@ -186,7 +186,7 @@ def _scan(file: RecordFile, run_bytes: int) -> FileScan:
                 found = _kernel.survey_examples(block.data, block.ends)
                 tally.add(found, block.ends, block.record, block.offset)
                 gathering.add(block.offset, int(block.ends[-1]), len(block.ends))
-            runs = gathering.runs(stream.container == "none", stream.size)
+            ranges = gathering.ranges(stream.container == "none", stream.size)
             crc = stream.crc32c
     except OSError as error:
         raise unreadable(file.path, error) from error
@@ -195,34 +195,34 @@ def _scan(file: RecordFile, run_bytes: int) -> FileScan:
         feature.add(facts)
     sequence = tally.first_sequence[0] if tally.first_sequence is not None else None
     odd = tuple(_odd(file, tally))
-    return FileScan(file, runs, tuple(features), tally.examples, odd, crc, sequence)
+    return FileScan(file, ranges, tuple(features), tally.examples, odd, crc, sequence)
 
 
 class _Runs:
-    """The records of a file, cut into runs of about `size` bytes."""
+    """The records of a file, cut into ranges of about `size` bytes."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._runs: list[Run] = []
+        self._ranges: list[RecordRange] = []
         self._records = 0
 
     def add(self, offset: int, size: int, records: int) -> None:
         """Take in the next block."""
-        last = self._runs[-1] if self._runs else None
+        last = self._ranges[-1] if self._ranges else None
         if last is None or last.span is None or last.size + size > self._size:
             span = Span(offset, offset + size, self._records)
-            self._runs.append(Run(span, self._records, records, size))
+            self._ranges.append(RecordRange(span, self._records, records, size))
         else:
             span = replace(last.span, end=offset + size)
             longer = replace(last, span=span, records=last.records + records, size=last.size + size)
-            self._runs[-1] = longer
+            self._ranges[-1] = longer
         self._records += records
 
-    def runs(self, is_plain: bool, size: int) -> tuple[Run, ...]:
-        """The runs of a plain file; a compressed one is read as a whole."""
+    def ranges(self, is_plain: bool, size: int) -> tuple[RecordRange, ...]:
+        """The ranges of a plain file; a compressed one is read as a whole."""
         if is_plain:
-            return tuple(self._runs)
-        return (Run(None, 0, self._records, size),) if self._records else ()
+            return tuple(self._ranges)
+        return (RecordRange(None, 0, self._records, size),) if self._records else ()
 
 
 def _odd(file: RecordFile, tally: Tally) -> Iterator[str]:

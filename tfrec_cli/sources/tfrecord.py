@@ -35,7 +35,7 @@ from tfrec_cli.sources.base import (
 )
 from tfrec_cli.sources.files import counted, display, fingerprint, some, unreadable
 from tfrec_cli.sources.recordfiles import RecordFile, find_record_files, gaps
-from tfrec_cli.sources.recordsurvey import ARROW, Contents, Run, columns_of, survey_files
+from tfrec_cli.sources.recordsurvey import ARROW, Contents, RecordRange, columns_of, survey_files
 from tfrec_cli.sources.suffixes import TFRECORD_SUFFIXES
 
 # The column of the records themselves.
@@ -62,11 +62,11 @@ class Options(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class RecordRun:
-    """What reading a partition takes. path: of the file. run: which records. types: of columns."""
+class RecordPart:
+    """What reading a partition takes: the path of the file, which records, types of columns."""
 
     path: str
-    run: Run
+    asked: RecordRange
     types: Mapping[str, pa.DataType]
 
 
@@ -134,19 +134,19 @@ class TFRecordSource:
 
         Raises DamageError naming file, record and offset where one is not intact.
         """
-        detail: RecordRun = partition.detail
-        run, seen, end = detail.run, 0, 0
+        detail: RecordPart = partition.detail
+        asked, seen, end = detail.asked, 0, 0
         columns_wanted = _Columns(columns, detail.types, partition.file)
         try:
-            with open_content(detail.path, run.span) as stream:
-                for block in intact_blocks(detail.path, stream, run.span, self.batch_bytes):
+            with open_content(detail.path, asked.span) as stream:
+                for block in intact_blocks(detail.path, stream, asked.span, self.batch_bytes):
                     seen += len(block.ends)
                     end = block.offset + int(block.ends[-1])
                     yield columns_wanted.batch(block)
         except OSError as error:
             raise unreadable(detail.path, error) from error
-        if seen != run.records:
-            raise record_count(detail.path, run.record + seen, end, run.record + run.records)
+        if seen != asked.records:
+            raise record_count(detail.path, asked.record + seen, end, asked.record + asked.records)
 
 
 def _empty(files: Sequence[RecordFile]) -> str:
@@ -165,10 +165,10 @@ def _columns(features: Sequence[BoundFeature]) -> Iterator[Column]:
 
 def _partitions(contents: Contents, types: Mapping[str, pa.DataType]) -> Iterator[Partition]:
     for scan in contents.scans:
-        for run in scan.runs:
+        for each in scan.ranges:
             yield Partition(
-                display(scan.file.path), run.record, run.records, run.size,
-                RecordRun(scan.file.path, run, types), scan.file.split,
+                display(scan.file.path), each.record, each.records, each.size,
+                RecordPart(scan.file.path, each, types), scan.file.split,
             )  # fmt: skip
 
 

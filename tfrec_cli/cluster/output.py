@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Output:
     """Where shards are written. data: their folder; work: one on the same file system for drafts.
 
     receipts: the folder for those of finished tasks, None where none are kept. shown: DEST, for
@@ -92,12 +92,12 @@ class DraftShard:
     twice: the last to end leaves the same bytes as the first. As ShardWriter otherwise.
     """
 
-    def __init__(self, target: Target, name: str) -> None:
-        self._name, self._path = name, os.path.join(target.data, name)
-        self._shown = f"{target.shown}: {name}"
-        self._draft = Path(target.work, f"draft-{uuid.uuid4().hex}")
+    def __init__(self, output: Output, name: str) -> None:
+        self._name, self._path = name, os.path.join(output.data, name)
+        self._shown = f"{output.shown}: {name}"
+        self._draft = Path(output.work, f"draft-{uuid.uuid4().hex}")
         self._writer = ShardWriter(
-            self._draft, target.compression, sync=target.sync, shown=self._shown
+            self._draft, output.compression, sync=output.sync, shown=self._shown
         )
 
     def write(self, data: Buffer, records: int) -> None:
@@ -118,9 +118,9 @@ class DraftShard:
             os.unlink(self._draft)
 
 
-def lot_writer(target: Target, lot: Lot) -> SplitWriter:
+def lot_writer(output: Output, lot: Lot) -> SplitWriter:
     """Writes the records of a lot, in order, into its shards; leaves a receipt of each."""
-    receipts = Receipts(None if target.receipts is None else Path(target.receipts))
+    receipts = Receipts(None if output.receipts is None else Path(output.receipts))
     log = ShardLog(receipts, lot.names, lot.first)
-    log.indexes = None if target.indexes is None else Path(target.indexes)
-    return SplitWriter(SplitPlan("", (), lot.counts), lot.names, partial(DraftShard, target), log)
+    log.indexes = None if output.indexes is None else Path(output.indexes)
+    return SplitWriter(SplitPlan("", (), lot.counts), lot.names, partial(DraftShard, output), log)
