@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -69,6 +70,32 @@ def test_estimates_are_near_however_records_grow(tmp_path: Path, form: str, leng
         size = rows if form != "groups" else rows // 12
         pq.write_table(table, path, row_group_size=size, use_dictionary=form == "dictionaries")
     assert estimated(str(path), tmp_path) == pytest.approx(written(str(path), tmp_path), rel=0.1)
+
+
+@pytest.mark.parametrize("packed", [lambda n: 20 + n // 40, lambda n: 620 - n // 40])
+def test_rows_that_grow_in_a_compressed_csv(tmp_path: Path, packed: Callable[[int], int]) -> None:
+    """It is one partition, of which the first block is looked at."""
+    lines = (f"{n},{'abcdefgh' * 100:.{packed(n)}}\n" for n in range(24_000))
+    path = tmp_path / "in.csv.gz"
+    path.write_bytes(gzip.compress(("n,x\n" + "".join(lines)).encode(), 1))
+    size = written(str(path), tmp_path)
+    assert estimated(str(path), tmp_path) == pytest.approx(size, rel=0.1)
+
+
+@pytest.mark.parametrize("giants", [{3}, {0, 9, 17}, {19}])
+def test_small_row_groups_of_dictionaries_beside_giants(tmp_path: Path, giants: set[int]) -> None:
+    words = [f"{n}" * 250 for n in range(50)]
+    groups = [
+        [bytes([n]) * 60_000 for n in range(50)] if at in giants
+        else [words[n % 50].encode() for n in range(2000)]
+        for at in range(20)
+    ]  # fmt: skip
+    schema = pa.schema([("x", pa.binary())])
+    with pq.ParquetWriter(tmp_path / "in.parquet", schema) as writer:
+        for cells in groups:
+            writer.write_table(pa.table({"x": cells}, schema=schema), row_group_size=len(cells))
+    source = str(tmp_path / "in.parquet")
+    assert estimated(source, tmp_path) == pytest.approx(written(source, tmp_path), rel=0.1)
 
 
 def test_lists_that_grow(tmp_path: Path) -> None:

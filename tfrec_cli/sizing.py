@@ -80,14 +80,15 @@ class Sizes:
 
 def record_sizes(work: Work, pieces: Sequence[Piece], jobs: int) -> Sizes:
     """The sizes of the records that these pieces give; 0 where no row that was read is sound."""
-    chosen = spread(len(pieces), PLACES)
+    levels = _levels(pieces)
+    chosen = _with_unlike(spread(len(pieces), PLACES), levels)
     # A row in error is left out; where it ends the run, that is told later.
     work = replace(work, splitter=None, on_error="skip")
     look = partial(_look, work, pieces)
     places = [place for place in ordered_map(look, chosen, jobs) if place is not None]
     if not places:
         return Sizes(0.0)
-    found = _each_piece(pieces, places)
+    found = _each_piece(pieces, places, levels)
     rows = np.array([piece.rows for piece in pieces], np.float64)
     key = sum(place.key for place in places) / len(places)
     return Sizes(float(found @ rows / rows.sum()), key, tuple(found.tolist()))
@@ -100,12 +101,33 @@ def spread(count: int, most: int) -> list[int]:
     return [number * (count - 1) // (most - 1) for number in range(most)]
 
 
-def _each_piece(pieces: Sequence[Piece], places: Sequence[Place]) -> npt.NDArray[np.float64]:
-    """The mean size of the records of each piece, by the nearest place and its own sizes."""
+def _levels(pieces: Sequence[Piece]) -> npt.NDArray[np.int64]:
+    """For each piece what its rows are like: a step for each factor of 16 in their size; odd where
+    sizes of columns are known.
+    """
+    steps = np.log2([max(1.0, _behind(piece)) for piece in pieces]) // 4
+    known = [bool(piece.partition.sizes) for piece in pieces]
+    return 2 * steps.astype(np.int64) + np.array(known, np.int64)
+
+
+def _with_unlike(chosen: list[int], levels: npt.NDArray[np.int64]) -> list[int]:
+    """The places, and one of each level that they leave out."""
+    seen = set(levels[chosen].tolist())
+    rest = {level for level in levels.tolist() if level not in seen}
+    more = {int(np.flatnonzero(levels == level)[0]) for level in rest}
+    return sorted({*chosen, *more})
+
+
+def _each_piece(
+    pieces: Sequence[Piece], places: Sequence[Place], levels: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """The mean size of the records of each piece, by its sizes and the nearest place like it."""
     indices = np.array([place.index for place in places])
     means = np.array([place.record for place in places])
     behind = np.array([_behind(piece) for piece in pieces])
-    nearest = np.abs(np.arange(len(pieces))[:, None] - indices).argmin(axis=1)
+    apart = np.abs(np.arange(len(pieces))[:, None] - indices)
+    unlike = np.abs(levels[:, None] - levels[indices])
+    nearest = (apart + len(pieces) * unlike).argmin(axis=1)
     slope = _slope(behind[indices], means)
     found = np.empty(len(pieces))
     for at, (piece, near) in enumerate(zip(pieces, nearest.tolist(), strict=True)):
@@ -162,6 +184,10 @@ def _look(work: Work, pieces: Sequence[Piece], index: int) -> Place | None:
     ratios = {name: _ratio(work, columns, name, seen[name] * len(ends)) for name in seen}
     # The rows that were taken may be smaller or larger than those beside them.
     more = sum(ratios[name] * (whole[name] - seen[name]) for name in seen)
+    # So may those of the first batch be, beside those of the whole piece.
+    if first := piece.partition.first:
+        texts = sum(ratios[name] * whole[name] for name in whole)
+        more += texts * (_behind(piece) / first - 1)
     record = int(ends[-1]) / len(ends)
     key = 0.0 if keys is None else (_variable(keys) or VALUE * len(keys)) / len(keys)
     return Place(index, max(record + more, LEAST), key, whole, ratios)

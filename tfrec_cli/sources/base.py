@@ -80,6 +80,7 @@ class Partition:
     files: the file of each row, as in `Origin.files`, where a row is a file of its own.
     sizes: for estimates, of columns that hold long texts or lists, where it is known: the bytes of
         all texts, or eight for each value of the lists.
+    first: for estimates, the bytes of source behind a row of its first batch, where that is known.
     """
 
     file: str
@@ -90,6 +91,7 @@ class Partition:
     split: str | None = None
     files: tuple[str, ...] | None = None
     sizes: Mapping[str, int] | None = None
+    first: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,7 @@ class _Scan:
     parts: list[Partition] = field(default_factory=list)
     rows: int = 0
     size: int = 0
+    first: float | None = None
     blank: int = 0
     empty: int = 0
     sound: bool = True
@@ -84,6 +85,7 @@ class _Scan:
     def add(self, block: Block, layout: Layout) -> None:
         count, sound = len(block.rows.starts), not len(block.rows.stray)
         if count:
+            self.first = self.first or len(block.data) / count
             detail = CsvPart(layout, block.offset, block.line, sound)
             part = Partition(layout.path, self.rows, count, len(block.data), detail)
             if layout.framing.seekable:
@@ -269,7 +271,7 @@ def place(facts: KindFacts, paths: Sequence[str]) -> str:
 def _whole(layout: Layout, scan: _Scan) -> Partition:
     """The one partition of a file in which offsets cannot be looked up."""
     detail = CsvPart(layout, layout.start, layout.line, scan.sound)
-    return Partition(layout.path, 0, scan.rows, scan.size, detail)
+    return Partition(layout.path, 0, scan.rows, scan.size, detail, first=scan.first)
 
 
 def _header_only(layout: Layout) -> SourceError:

@@ -25,6 +25,9 @@ from tfrec_cli.sources.files import display, unreadable
 LARGE_GROUP = 32 * 2**20
 LARGE_BUFFER = 2**20
 
+UNLIKE = 16
+"""Times the size of a row by which row groups differ that one partition should not have."""
+
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 
 
@@ -45,6 +48,11 @@ class RowGroup:
     size: int
     nulls: tuple[int | None, ...]
     long: dict[int, int]
+
+    def is_like(self, other: RowGroup) -> bool:
+        """Whether rows are as large as those of another, more or less."""
+        mine, its = (group.size / max(1, group.rows) for group in (self, other))
+        return not self.rows or not other.rows or max(mine, its) <= UNLIKE * min(mine, its)
 
 
 @dataclass(frozen=True, slots=True)

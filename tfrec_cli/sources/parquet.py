@@ -250,9 +250,9 @@ class _Table:
 
     def runs(self, size: int) -> Iterator[tuple[int, int]]:
         """Neighbouring row groups of about `size` bytes together: first, and last excluded."""
-        first, held = 0, 0
-        for at, group in enumerate(self.footer.groups):
-            if held and held + group.size > size:
+        first, held, groups = 0, 0, self.footer.groups
+        for at, group in enumerate(groups):
+            if held and (held + group.size > size or not group.is_like(groups[first])):
                 yield first, at
                 first, held = at, 0
             held += max(1, group.size)
