@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,34 @@ def test_a_sample_tells_the_size_within_a_tenth(
     assert 0 < found.sampled_rows < found.rows
     assert found.bytes == pytest.approx(written(dest), rel=0.1)
     assert found.records == 6000
+
+
+@pytest.mark.parametrize("where", [lambda n: n % 3000 > 2100, lambda n: n > 20_000])
+def test_rows_that_compress_otherwise_than_others_are_met_wherever_they_are(
+    tmp_path: Path, where: Callable[[int], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the end of each row group, or of the source."""
+    monkeypatch.setattr(sample, "SOURCE_BYTES", 1 << 20)
+    monkeypatch.setattr(sample, "EXCERPT_BYTES", 1 << 22)
+    draw = np.random.default_rng(1)
+    cells = [draw.bytes(400) if where(n) else b"over and over %d " % n * 25 for n in range(30_000)]
+    pq.write_table(pa.table({"x": cells}), tmp_path / "a.parquet", row_group_size=3000)
+    way, dest = Compression("gzip", 1), tmp_path / "out"
+    found = planned(tmp_path / "a.parquet", dest, compression=way)
+    tfrec_cli.convert(tmp_path / "a.parquet", str(dest), compression="gzip:1")
+    assert found.bytes == pytest.approx(written(dest), rel=0.1)
+    assert 0 < found.margin < 0.5
+    assert abs(found.bytes - written(dest)) < found.margin * found.bytes
+    assert planned(tmp_path / "a.parquet", dest).margin == 0
+
+
+def test_how_sure_a_size_is_follows_from_how_stretches_differ() -> None:
+    even, noise = b"abcd" * 4000, np.random.default_rng(1).bytes(16_000)
+    assert comparison.margin([]) == comparison.margin([even]) == comparison.margin([even] * 9) == 0
+    once = comparison.margin([even] * 32 + [noise] * 32)
+    often = comparison.margin([even, noise] * 32)
+    assert 0 < once < often < 1
+    assert comparison.margin([even, noise] * 128) < often
 
 
 def test_shuffled_records_compress_as_such(tmp_path: Path) -> None:

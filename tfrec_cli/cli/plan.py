@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Shards of a split that are listed one by one.
 SHOWN_SHARDS = 4
+# A share of the size from which on it is told that the size may be off by it.
+SHOWN_MARGIN = 0.05
 
 # Of the options of convert those that a run is told; the others are about what follows it.
 _FIELDS = {field.name for field in fields(ConvertOptions)}
@@ -92,7 +94,7 @@ def _rounded(value: Any, key: str = "") -> Any:
     if isinstance(value, list | tuple):
         return [_rounded(item) for item in value]
     if isinstance(value, float):
-        return round(value, 4) if "seconds" in key or key == "ratio" else round(value)
+        return round(value, 4) if "seconds" in key or key in ("ratio", "margin") else round(value)
     return value
 
 
@@ -114,6 +116,8 @@ def _lines(found: Forecast) -> Iterator[str]:
     if found.rejected:
         yield f"  skipped  {counted(found.rejected, 'row')} in error"
     yield f"  sample   {_sample(found)}"
+    if found.margin >= SHOWN_MARGIN:
+        yield f"  sizes    give or take {found.margin:.0%}: not all rows compress alike"
     yield ""
     yield from footprint_lines(found.footprint)
     yield from saving_lines(found.savings, found.plain_bytes)

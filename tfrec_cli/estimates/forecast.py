@@ -15,6 +15,7 @@ from tfrec_cli.estimates.comparison import (
     Workload,
     absent,
     compare,
+    margin,
     measure,
     parallel,
     recommend,
@@ -72,7 +73,9 @@ class Forecast:
     rows: of the source, rejected ones included. plain_bytes: of the records without compression;
     bytes: of the shards. seconds: of the whole run with `jobs` threads; neither the disk is
     counted nor, where records are `ordered` (shuffled or sorted), the ordering.
-    source_bytes: of the source files. problem: why DEST as it is would stop the conversion.
+    source_bytes: of the source files. margin: the share by which `bytes` may be off because parts
+    of the source compress otherwise than others; 0 where nothing is compressed. problem: why DEST
+    as it is would stop the conversion.
     """
 
     dest: str
@@ -94,6 +97,7 @@ class Forecast:
     savings: tuple[Saving, ...]
     comparison: Comparison | None = None
     problem: str | None = None
+    margin: float = 0.0
 
 
 def forecast(
@@ -184,7 +188,16 @@ def _assembled(scene: _Scene, compared: Comparison | None, problem: str | None) 
         savings=_savings(scene),
         comparison=compared,
         problem=problem,
+        margin=_margin(scene),
     )
+
+
+def _margin(scene: _Scene) -> float:
+    """How sure the size of the shards is, as far as compression goes."""
+    stretches = [part.data for part in scene.sample.parts]
+    is_whole = len(scene.excerpt) >= scene.plain
+    plain = scene.run.dest.compression.kind == "none"
+    return 0.0 if plain or is_whole else margin(stretches)
 
 
 def _split(scene: _Scene, split: SplitPlan, ratio: float) -> SplitForecast:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tfrec_cli._kernel.model import Encoded, FeatureColumn
+from tfrec_cli.buffers import byte_size
 from tfrec_cli.encoding import encode_rows
-from tfrec_cli.engines.threads import ordered_flat_map
+from tfrec_cli.engines.threads import ordered_flat_map, ordered_map
 from tfrec_cli.schema.infer import row_lengths
 from tfrec_cli.sources.base import Partition, SourceBatch
 from tfrec_cli.tasks import (
@@ -40,6 +41,19 @@ RUN = 4
 
 EXCERPT_BYTES = 8 * 2**20
 """Encoded bytes that are kept to try compression on, and that the footprint is taken of."""
+
+STRETCHES = 128, 48
+"""Stretches of rows that are kept, from all over the source; fewer of a source of many places."""
+
+STRETCH_BYTES = 64 * 2**10
+"""Encoded bytes of each at least: twice what a compressor looks back."""
+
+FEW_PIECES = 16
+GOLDEN = (5**0.5 - 1) / 2
+"""The golden ratio: of its multiples, the parts behind the point spread evenly."""
+
+LOOKED_BYTES = 48 * 2**20
+"""Bytes of rows of a place that are read for that, at most: what comes behind is not seen."""
 
 
 Taken = tuple[str | None, SourceBatch]
@@ -114,7 +128,7 @@ def take_sample(
             before = sizes.get(name, (0, 0))
             sizes[name] = before[0] + records, before[1] + size
     seconds = time.perf_counter() - began
-    parts = _excerpt(work, chosen, sizes[None])
+    parts = _excerpt(work, pieces, chosen, sizes[None], jobs)
     return Sample(rows, rows == sum(p.rows for p in pieces), seconds, sizes, parts)
 
 
@@ -183,21 +197,65 @@ def _encoded(work: Work, item: Taken) -> tuple[str | None, int, int, int]:
     return split, done.rows, len(ends), int(ends[-1]) if len(ends) else 0
 
 
-def _excerpt(work: Work, pieces: list[Piece], seen: tuple[int, int]) -> tuple[Part, ...]:
-    """The same share of each piece: its first rows, or where cells name files, runs of rows."""
+def _excerpt(
+    work: Work, pieces: list[Piece], chosen: list[Piece], seen: tuple[int, int], jobs: int
+) -> tuple[Part, ...]:
+    """A share of all rows: stretches of them, or where cells name files, runs of a few rows of each
+    of the `chosen` pieces.
+    """
     records, size = seen
     total = size / max(1, records) * sum(piece.rows for piece in pieces)
     share = min(1.0, EXCERPT_BYTES / max(1.0, total))
-    rows = min(LOADED_ROWS, int(share * sum(piece.rows for piece in pieces)))
-    parts = []
-    work = _described(work)
-    for piece in pieces:
-        some = Piece(piece.partition, max(1, int(piece.rows * share)))
-        loaded = (batch for _, batch in _runs(work, _distance(pieces, rows), piece))
-        for batch in loaded if _loads(work) else read_piece(work, some):
-            columns, encoded = _shown(work, batch)
-            parts.append(Part(columns, bytes(encoded.data), encoded.ends))
-    return tuple(parts)
+    work, loads = _described(work), _loads(work)
+    if loads:
+        rows = sum(piece.rows for piece in chosen)
+        distance = _distance(chosen, min(LOADED_ROWS, int(share * rows)))
+        read: Callable[[Piece], Iterator[Taken]] = partial(_runs, work, distance)
+    else:
+        wanted = _stretches(pieces, share)
+        chosen = [piece for piece in pieces if piece.start in wanted]
+        read = partial(_taken, work, wanted)
+
+    def parts(piece: Piece) -> list[Part]:
+        shown = (_shown(work, batch) for _, batch in read(piece))
+        return [Part(columns, bytes(encoded.data), encoded.ends) for columns, encoded in shown]
+
+    return tuple(part for found in ordered_map(parts, chosen, jobs) for part in found)
+
+
+def _stretches(pieces: Sequence[Piece], share: float) -> dict[int, list[range]]:
+    """About this share of all rows in stretches of one length from all over: for the first row of
+    each piece, the rows that are wanted of it, counted from there.
+    """
+    if share == 1:
+        return {piece.start: [range(piece.rows)] for piece in pieces}
+    ends = np.cumsum([piece.rows for piece in pieces])
+    most = STRETCHES[len(pieces) > FEW_PIECES]
+    count = max(PIECES, min(most, EXCERPT_BYTES // STRETCH_BYTES))
+    step = int(ends[-1]) / count
+    length = max(1, int(step * share))
+    found: dict[int, list[range]] = {}
+    for number in range(count):
+        # In each of equal parts elsewhere, so that no rhythm of the source is met by one of these.
+        row = int(number * step + number * GOLDEN % 1 * (step - length))
+        piece = pieces[int(np.searchsorted(ends, row, side="right"))]
+        first = min(row - piece.start, max(0, piece.rows - length))
+        found.setdefault(piece.start, []).append(range(first, min(first + length, piece.rows)))
+    return found
+
+
+def _taken(work: Work, stretches: Mapping[int, Sequence[range]], piece: Piece) -> Iterator[Taken]:
+    """The rows of a piece that are wanted, as far as LOOKED_BYTES go."""
+    wanted, base, looked = stretches[piece.start], 0, 0
+    for batch in read_piece(work, piece):
+        end = base + batch.data.num_rows
+        for rows in wanted:
+            first, last = max(rows.start, base), min(rows.stop, end)
+            if first < last:
+                yield piece.partition.split, part_of(batch, first - base, last - base)
+        base, looked = end, looked + byte_size(batch.data)
+        if base >= wanted[-1].stop or looked >= LOOKED_BYTES:
+            return
 
 
 def _described(work: Work) -> Work:
