@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -228,6 +229,26 @@ def test_a_signal_to_all_processes_ends_a_cluster_of_its_own(
     assert said.strip().endswith("; nothing half-written was left behind.")
     kept = [path.name[:9] for path in tmp_path.iterdir()]
     assert kept == ([] if number == signal.SIGINT else [".d.tfrec-"])
+
+
+@pytest.mark.slow
+def test_a_worker_that_hangs_from_the_start_is_named(
+    tmp_path: Path, source: str, two: Cluster
+) -> None:
+    os.kill(two.workers[1].pid, signal.SIGSTOP)
+    run = start(source, tmp_path / "d", two.address)
+    assert run.stderr is not None
+    told = run.stderr.readline()
+    assert re.fullmatch(
+        r"tfrec: waiting for worker tcp://\S+ to answer; Ctrl-C ends that\.\n", told
+    )
+    run.send_signal(signal.SIGINT)
+    code, said = ended(run)
+    assert (code, said.strip()) == (
+        130,
+        "tfrec: interrupted; nothing half-written was left behind.",
+    )
+    assert alone(tmp_path / "d")
 
 
 @pytest.mark.slow

@@ -6,9 +6,10 @@ import inspect
 import time
 import uuid
 from collections.abc import Callable, Iterable
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future, wait
 from functools import partial
 from math import inf
+from threading import Thread
 from typing import Any
 
 from tfrec_cli.engines.base import Check
@@ -17,6 +18,8 @@ from tfrec_cli.errors import EngineError, first_line, listed
 
 # Seconds without any fit worker before the run fails.
 PATIENCE = 300.0
+# Seconds in which workers should have answered.
+SLOW = 5.0
 # Seconds in which another worker is expected where one has died: nannies start new ones.
 JOINING = 60.0
 
@@ -49,7 +52,7 @@ class Workers:
 
         Raises EngineError that names the workers at fault.
         """
-        found = self._asked(lambda: self._client.run(check, on_error="return"))
+        found = self._answers(check, None)
         # One that died meanwhile says nothing of the others.
         self._looked = -inf
         there = self._all()
@@ -70,8 +73,7 @@ class Workers:
         self._looked = -inf
         there = self._all().keys()
         if unsure := sorted(there - self.known - self._unfit):
-            ask = partial(self._client.run, check_wanted, workers=unsure, on_error="return")
-            for worker, answer in self._asked(ask).items():
+            for worker, answer in self._answers(check_wanted, unsure).items():
                 if answer is not None:
                     self._lacking.add(worker)
                     self.exclude(worker, _told(answer))
@@ -149,6 +151,32 @@ class Workers:
             f"{self.where}: the scheduler is gone, or has dropped the tasks of this run. Start it "
             "again, then go on with --resume."
         )
+
+    def _answers(self, check: Check, workers: list[str] | None) -> dict[str, Any]:
+        """What each of some workers (None: all) says to a check. One that hangs is waited for, and
+        told of, until the scheduler drops it.
+        """
+        ask = partial(self._client.run, check, workers=workers, on_error="return")
+        found: Future[dict[str, Any]] = Future()
+
+        def answer() -> None:
+            try:
+                found.set_result(ask())
+            except BaseException as error:
+                found.set_exception(error)
+
+        Thread(target=answer, name="tfrec-check", daemon=True).start()
+        if not wait([found], SLOW).done:
+            self._tell(f"waiting for {self._silent()} to answer; Ctrl-C ends that.")
+        answers: dict[str, Any] = self._asked(found.result)
+        return answers
+
+    def _silent(self) -> str:
+        """The workers that the scheduler has not heard of lately, in words."""
+        info = self._asked(partial(self._client.scheduler_info, **self._every))
+        seen = {worker: about.get("last_seen", 0.0) for worker, about in info["workers"].items()}
+        silent = [who for who, when in seen.items() if when < max(seen.values()) - SLOW / 2]
+        return f"worker {listed(sorted(silent), 3)}" if silent else "workers"
 
     def _asked(self, ask: Callable[[], Any]) -> Any:
         try:
