@@ -1,11 +1,11 @@
 """How fast records are read, beside a loop over protobuf, each figure set against its limit.
 
-    python tests/bench/reading.py                     everything (about four minutes)
+    python tests/bench/reading.py                     everything (about six minutes)
     python tests/bench/reading.py decode stats        these only
 
-All figures are of processor time, of all threads together: so they hold whatever else the machine
-does, as far as caches allow. "After start-up" is a whole process less the same on very few records,
-which takes about as long as to import what it needs; that of the loop is taken off as well.
+All figures are of processor time, of all threads together, and the least of several runs: what the
+machine does besides is not theirs. "After start-up" is a whole process less the same on very few
+records, which takes about as long as to import what it needs; that of the loop is taken off too.
 Data and output lie on a memory file system.
 """
 
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import os
 import resource
-import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +24,7 @@ import run
 from limits import DATA, Figures, _convert, _remove, _table
 
 NAMES = ("narrow", "wide")
-ROUNDS = 5
+ROUNDS, LOOPS = 7, 2
 LEAST = 20
 _TFREC = (sys.executable, "-m", "tfrec_cli")
 _LOOP = (sys.executable, str(run.RIVALS / "read_loop.py"))
@@ -96,10 +95,9 @@ _More = Callable[[str], tuple[str, ...]]
 def _compared(command: str, own: _More, others: _More) -> Iterator[tuple[str, str, str]]:
     """A command beside the loop. own, others: the further arguments of each."""
     for name in NAMES:
-        ours = [_cpu((*_TFREC, command, _dataset(name), *own(name))) for _ in range(ROUNDS)]
+        whole = _least((*_TFREC, command, _dataset(name)), own)
         start = _start((*_TFREC, command), own)
         loop, begin = _loop(name, others), _start(_LOOP, others)
-        whole = statistics.median(ours)
         yield (
             f"{command}, {name}",
             f"{loop / whole:.1f} × the loop ({whole:.2f} s of {loop:.1f})",
@@ -121,18 +119,20 @@ def _new_file(_: str) -> tuple[str, ...]:
 def _after_start(command: tuple[str, ...], name: str) -> float:
     if command == _LOOP:
         return _loop(name, _nothing) - _start(command, _nothing)
-    times = [_cpu((*command, _dataset(name))) for _ in range(ROUNDS)]
-    return statistics.median(times) - _start(command, _nothing)
+    return _least((*command, _dataset(name)), _nothing) - _start(command, _nothing)
 
 
 @cache
 def _loop(name: str, more: _More) -> float:
-    return _cpu((*_LOOP, _dataset(name), *more(name)))
+    return _least((*_LOOP, _dataset(name)), more, LOOPS)
 
 
 def _start(command: tuple[str, ...], more: _More) -> float:
-    few = _dataset("narrow", few=True)
-    return statistics.median(_cpu((*command, few, *more(few))) for _ in range(ROUNDS))
+    return _least((*command, _dataset("narrow", few=True)), more)
+
+
+def _least(command: tuple[str, ...], more: _More, rounds: int = ROUNDS) -> float:
+    return min(_cpu((*command, *more(""))) for _ in range(rounds))
 
 
 @cache
