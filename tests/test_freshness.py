@@ -358,6 +358,27 @@ def test_a_source_replaced_during_the_run_under_its_old_time_is_told(
     assert not (here / "out").exists()
 
 
+@pytest.mark.parametrize("how", ["linked", "other rights"])
+def test_a_source_that_is_linked_or_gets_other_rights_during_the_run_is_the_same(
+    here: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    pq.write_table(pa.table({"c": ["a"] * 3000}), here / "x.parquet")
+    write = ShardWriter.write
+
+    def touching(writer: ShardWriter, *given: Any) -> None:
+        if how == "linked":
+            (here / "y.parquet").unlink(missing_ok=True)
+            os.link(here / "x.parquet", here / "y.parquet")
+        else:
+            (here / "x.parquet").chmod(0o640)
+        write(writer, *given)
+
+    monkeypatch.setattr(ShardWriter, "write", touching)
+    before = os.stat(here / "x.parquet").st_ctime_ns
+    tfrec_cli.convert(here / "x.parquet", "out")
+    assert os.stat(here / "x.parquet").st_ctime_ns != before
+
+
 def test_standard_input_counts_by_its_content(here: Path) -> None:
     for name, source in (("csv", "a.csv"), ("parquet", "t.parquet")):
         pq.write_table(pa.table({"n": list(range(50))}), here / "t.parquet")

@@ -47,13 +47,17 @@ def all_files(
 
 
 def _is_still(before: Fingerprint) -> bool:
-    """Whether a file is as it was. Another file may have its size and time; where so much as its
-    rights were changed, the content tells, if it is known.
+    """Whether a file is as it was. Another file, or other content under the time that was set back,
+    may have its size and time; there the content tells, if it is known.
     """
     now = fingerprint(before.path)
     if (now.size, now.mtime_ns) != (before.size, before.mtime_ns):
         return False
     if not before.state or now.state == before.state:
+        return True
+    (file, _, *rights), (file_now, _, *rights_now) = before.state, now.state
+    if file == file_now and rights != rights_now:
+        # A hard link more or less, or other rights: what moved the time that nobody can set.
         return True
     return before.crc32c is not None and _crc(before.path) == before.crc32c
 

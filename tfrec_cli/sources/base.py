@@ -98,8 +98,8 @@ class Partition:
 class Fingerprint:
     """What a source file looked like: size in bytes, mtime in ns, crc32c of its content if read.
 
-    state: its inode, and when the system last changed anything of it, in ns; empty where nobody
-    looked. Unlike the mtime nobody can set it back.
+    state: its inode, when the system last changed anything of it, in ns, which unlike the mtime
+    nobody can set back, and its number of links, mode, user and group; empty where nobody looked.
     """
 
     path: str

@@ -57,7 +57,8 @@ def fingerprint(path: str) -> Fingerprint:
 
 def as_found(path: str, found: os.stat_result, crc32c: int | None = None) -> Fingerprint:
     """The fingerprint of the file that the system describes so."""
-    state = (found.st_ino, found.st_ctime_ns)
+    rights = (found.st_mode, found.st_uid, found.st_gid)
+    state = (found.st_ino, found.st_ctime_ns, found.st_nlink, *rights)
     return Fingerprint(path, found.st_size, found.st_mtime_ns, crc32c, state)
 
 
