@@ -16,7 +16,9 @@ from test_kernel_examples import entry, example, field, floats, ints, texts
 
 import tfrec_cli
 from tfrec_cli.errors import UsageError
-from tfrec_cli.statistics import columns, run, statistics
+from tfrec_cli.reading.features import FeatureInfo
+from tfrec_cli.statistics import counting, run, statistics
+from tfrec_cli.statistics.columns import FeatureStatistics, summarise
 from tfrec_cli.statistics.moments import Moments, moments
 from tfrec_cli.statistics.run import document, histogram, quantiles
 from tfrec_cli.statistics.sampling import number_sample
@@ -109,7 +111,7 @@ def test_values_are_counted_until_there_are_too_many(rows, monkeypatch):
     assert one(path, "small").classes == expected
     assert one(path, "large").classes is None
     assert one(path, "large").top(5) == []
-    monkeypatch.setattr(columns, "MOST_CLASSES", 4)
+    monkeypatch.setattr(counting, "MOST_CLASSES", 4)
     small = one(path, "small")
     assert small.classes is None
     top = dict(small.top(5))
@@ -249,6 +251,31 @@ def test_any_number_of_jobs_finds_the_same(rows):
     path, _ = rows
     found = [document(statistics(tfrec_cli.open_dataset(path, jobs=n))) for n in (1, 4)]
     assert found[0] == found[1]
+
+
+def told(batches, kind, ahead):
+    """What is told of all batches, each of which is counted `ahead` batches before it is added."""
+    is_text = kind == pa.binary()
+    feature = FeatureInfo("x", "bytes" if is_text else "int64")
+    found, waiting = FeatureStatistics(feature, 1 << 12), []
+    for batch in [*batches, *[None] * ahead]:
+        if batch is not None:
+            values = [b"%d" % v for v in batch] if is_text else list(batch)
+            known = found.counted.values if found.counted is not None else None
+            waiting.append(summarise(feature, pa.array(values, kind), known))
+        if len(waiting) > ahead or (batch is None and waiting):
+            found.add(waiting.pop(0))
+    return found.top(20), found.classes, found.sample.seen, list(found.sample.values)
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.int64()], ids=str)
+@pytest.mark.parametrize("step", [1, 10**6], ids=["near", "far"])
+def test_what_is_counted_does_not_depend_on_what_was_known_when(kind, step):
+    few = [n * step for n in range(900)]
+    many = [n * step for n in range(1500)] * 4
+    for batches in ([few * 6, many], [few, few[:50] * 9, many, many], [few, many[800:1001], few]):
+        at_once = told(batches, kind, 0)
+        assert at_once == told(batches, kind, 1) == told(batches, kind, 3)
 
 
 @given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=9), max_size=4))

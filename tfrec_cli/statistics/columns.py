@@ -12,13 +12,7 @@ import pyarrow as pa
 from tfrec_cli import compute as pc
 from tfrec_cli.buffers import scalar, to_numpy
 from tfrec_cli.reading.features import NO_KIND, FeatureInfo
-from tfrec_cli.statistics.counting import (
-    MOST_CLASSES,
-    Counts,
-    ValueCounts,
-    count_near,
-    count_values,
-)
+from tfrec_cli.statistics.counting import Counts, ValueCounts, count_near, count_values
 from tfrec_cli.statistics.moments import Moments, moments, moments_near, tally_near
 from tfrec_cli.statistics.sampling import bytes_sample, number_sample
 
@@ -136,12 +130,9 @@ class FeatureStatistics:
         if batch.first and len(self.firsts) < _FORMATS:
             self.firsts.append(batch.first)
         self._classes = None
-        if self.counted is not None and batch.classes is not None:
-            self.counted.add(batch.classes)
-            if len(self.counted) > MOST_CLASSES:
-                self._stop_counting(self.counted)
-            return
         if self.counted is not None:
+            if batch.classes is not None and self.counted.add(batch.classes):
+                return
             self._stop_counting(self.counted)
         if len(batch.values):
             self.sample.add(batch.values, len(batch.values))

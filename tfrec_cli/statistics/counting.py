@@ -35,8 +35,8 @@ class Counts:
 
 
 class ValueCounts:
-    """All values so far, in the order in which they first occur, up to MOST_CLASSES and those of
-    one batch. kind: the Arrow type of the values, int64 or binary.
+    """All values so far, in the order in which they first occur, up to MOST_CLASSES. kind: the
+    Arrow type of the values, int64 or binary.
 
     values: those known, which grow but never change: batches may be counted in other threads.
     counts: how often each occurs.
@@ -50,16 +50,25 @@ class ValueCounts:
     def __len__(self) -> int:
         return len(self._places)
 
-    def add(self, batch: Counts) -> None:
-        """Take in what a further batch has."""
+    def add(self, batch: Counts) -> bool:
+        """Take in what a further batch has; nothing of it, and False, where there would be more
+        than MOST_CLASSES values then.
+
+        That is a matter of the batches and their order alone, not of what was known when this one
+        was counted.
+        """
+        new = sum(value not in self._places for value, _ in batch.fresh)
+        if len(self) + new > MOST_CLASSES:
+            return False
         self.counts[batch.places] += batch.counts
         if not batch.fresh:
-            return
+            return True
         places = [self._places.setdefault(v, len(self._places)) for v, _ in batch.fresh]
         if more := len(self._places) - len(self.counts):
             self.counts = np.concatenate((self.counts, np.zeros(more, np.int64)))
             self.values = from_values(list(self._places), self.values.type)
         self.counts[places] += np.array([count for _, count in batch.fresh], np.int64)
+        return True
 
     def entries(self) -> Iterable[tuple[Any, int]]:
         """Each value and how often it occurs."""
@@ -67,7 +76,11 @@ class ValueCounts:
 
 
 def count_values(items: pa.Array, known: pa.Array) -> Counts | None:
-    """How often each value occurs; None where there are too many different ones."""
+    """How often each value occurs; None where there are too many different ones.
+
+    known: values that were known when the batch came, not always all of those before it. More than
+    MOST_CLASSES others are too many whatever else is known by the time they are added.
+    """
     places, counts = _NONE, _NONE
     if len(known):
         # To look them up takes less time than to count them.

@@ -157,7 +157,9 @@ class _Gathered:
         }
 
     def summarise(self, part: Part) -> _Summary:
-        """What a batch says; depends on nothing but the batch and what need not be counted."""
+        """What a batch says. The values that are known by now spare work: how many of the batches
+        before this one have been added makes no difference to what all say together.
+        """
         counted = (found.counted for found in self._found[part.target.split])
         known = [None if values is None else values.values for values in counted]
         summaries = tuple(
