@@ -226,7 +226,7 @@ def test_a_signal_to_all_processes_ends_a_cluster_of_its_own(
     code, said = ended(run)
     assert (code, said.strip().count("\n")) == (128 + number, 0), said
     assert said.strip().startswith(f"tfrec: {WORDS[number]}")
-    assert said.strip().endswith("; nothing half-written was left behind.")
+    assert "; nothing half-written was left behind" in said
     kept = [path.name[:9] for path in tmp_path.iterdir()]
     assert kept == ([] if number == signal.SIGINT else [".d.tfrec-"])
 

@@ -23,6 +23,7 @@ from tfrec_cli.cli import main
 from tfrec_cli.dataset.manifest import load_manifest
 from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.errors import DatasetError, SourceError, UsageError
+from tfrec_cli.sources.parquet import ParquetSource
 
 
 @pytest.fixture
@@ -356,6 +357,23 @@ def test_a_source_replaced_during_the_run_under_its_old_time_is_told(
     with pytest.raises(SourceError, match="changed while it was being read"):
         tfrec_cli.convert(source, "out")
     assert not (here / "out").exists()
+
+
+def test_a_table_that_is_cut_during_the_run_is_told_as_changed_not_as_damaged(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = here / "x.parquet"
+    pq.write_table(pa.table({"n": list(range(3000))}), source, row_group_size=100)
+    read = ParquetSource.read
+
+    def cutting(own: ParquetSource, *given: Any) -> Any:
+        os.truncate(source, 1000)
+        return read(own, *given)
+
+    monkeypatch.setattr(ParquetSource, "read", cutting)
+    with pytest.raises(SourceError, match="changed while it was being read"):
+        tfrec_cli.convert(source, "out.tfrecord")
+    assert not (here / "out.tfrecord").exists()
 
 
 @pytest.mark.parametrize("how", ["linked", "other rights"])

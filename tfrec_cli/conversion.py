@@ -20,7 +20,15 @@ from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.dataset.staging import Stage, recover, staging
 from tfrec_cli.engines.base import Engine
 from tfrec_cli.engines.opening import open_engine
-from tfrec_cli.errors import CellError, DamageError, EngineError, SchemaError, UsageError, counted
+from tfrec_cli.errors import (
+    CellError,
+    DamageError,
+    EngineError,
+    SchemaError,
+    SourceError,
+    UsageError,
+    counted,
+)
 from tfrec_cli.options import ConvertOptions
 from tfrec_cli.pipeline import write_splits
 from tfrec_cli.preparation import Run, checked, choose_dest, paths_of, prepare, tell
@@ -28,7 +36,7 @@ from tfrec_cli.progress import SILENT, Reporter
 from tfrec_cli.receipts import Receipts
 from tfrec_cli.settlement import Opened, explain_unknown_label, open_given, settle
 from tfrec_cli.shardlog import ShardLog
-from tfrec_cli.sourcefiles import all_files
+from tfrec_cli.sourcefiles import all_files, refuse_changed
 from tfrec_cli.stages import recording
 
 if TYPE_CHECKING:
@@ -92,6 +100,10 @@ def convert(
             return Conversion(writes)
         except CellError as error:
             raise explain_unknown_label(error, run.settled, options) from None
+        except SourceError:
+            # What looks like damage may be a file that is being written.
+            refuse_changed(run.settled)
+            raise
         finally:
             for notice in engine.notices:
                 reporter.notice(notice)
@@ -106,7 +118,7 @@ def _up_to_date(
     began: int,
 ) -> Manifest | None:
     """The manifest of the dataset that is there, if it is what a run would write. Else None; raises
-    UsageError where it is not to be replaced.
+    DatasetError where it is not to be replaced.
     """
     from tfrec_cli.dataset.touch import touch
     from tfrec_cli.freshness import look

@@ -55,9 +55,10 @@ def read_interrupted(stage: Path) -> Interrupted | None:
 def refuse_plain(dest: str, before: Interrupted) -> None:
     """Raise DatasetError that says how to go on where a run onto `dest` was interrupted."""
     total = counted(len(before.planned.shards), "shard")
+    done = f"{before.done:,} of {total} were" if before.done else f"none of {total} was"
     raise DatasetError(
-        f"{dest}: a run was interrupted when {before.done:,} of {total} were done. Use --resume to "
-        "go on with it, or --overwrite to start over."
+        f"{dest}: a run was interrupted when {done} done. Use --resume to go on with it, or "
+        "--overwrite to start over."
     )
 
 

@@ -181,7 +181,7 @@ def _look(work: Work, pieces: Sequence[Piece], index: int) -> Place | None:
     if not len(ends):
         return None
     seen, whole = _column_sizes(work, some), _column_sizes(work, batch)
-    ratios = {name: _ratio(work, columns, name, seen[name] * len(ends)) for name in seen}
+    ratios = _ratios(work, columns, {name: seen[name] * len(ends) for name in seen})
     # The rows that were taken may be smaller or larger than those beside them.
     more = sum(ratios[name] * (whole[name] - seen[name]) for name in seen)
     # So may those of the first batch be, beside those of the whole piece.
@@ -222,17 +222,35 @@ def _some_rows(batch: SourceBatch, most: int) -> SourceBatch:
         starts = np.arange(0, rows, RUN)
     found = (starts[:, None] + np.arange(min(RUN, most))).ravel()
     found = np.setdiff1d(found[found < rows], [fault.row for fault in batch.faults])
-    return SourceBatch(batch.data.take(from_numpy(found)), batch.origin)
+    return SourceBatch(_taken(batch.data, found), batch.origin)
 
 
-def _ratio(work: Work, columns: Sequence[FeatureColumn], name: str, size: float) -> float:
-    """How many bytes of records a byte of a source column makes, in the features made of it alone.
+def _taken(data: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    try:
+        return data.take(from_numpy(rows))
+    except pa.ArrowNotImplementedError:
+        # Arrow cannot take views, nor what holds them, but it can put slices together.
+        parts = [data.slice(row, 1) for row in rows.tolist()] or [data.slice(0, 0)]
+        return pa.concat_batches(parts)
 
-    size: of the column, as `_variable` gives it.
+
+def _ratios(
+    work: Work, columns: Sequence[FeatureColumn], sizes: Mapping[str, float]
+) -> dict[str, float]:
+    """How many bytes of records a byte of each source column makes, in the features made of it
+    alone.
+
+    sizes: of the columns, as `_variable` gives them.
     """
-    keys = {f.key for f in work.features if f.columns == (name,) and f.labels is None}
-    found = [column.array for column in columns if column.key in keys]
-    return sum(map(_encoded, found)) / size if size else float(len(found))
+    arrays = {column.key: column.array for column in columns}
+    made: dict[str, list[int]] = {name: [] for name in sizes}
+    for feature in work.features:
+        if len(feature.columns) == 1 and feature.columns[0] in made and feature.labels is None:
+            made[feature.columns[0]].append(_encoded(arrays[feature.key]))
+    return {
+        name: sum(made[name]) / size if size else float(len(made[name]))
+        for name, size in sizes.items()
+    }
 
 
 def _encoded(array: pa.Array) -> int:

@@ -36,14 +36,23 @@ def all_files(
         before, role = known.get(print.path, (print, "loaded"))
         read = Fingerprint(before.path, before.size, before.mtime_ns, print.crc32c, before.state)
         known[print.path] = read, role
-    for before, _ in known.values():
-        if not _is_still(before):
-            raise SourceError(f"{before.path}: changed while it was being read. Run again.")
+    _refuse_changed(before for before, _ in known.values())
     found = list(known.values())
     most = math.inf if options.limit is None else MOST_SUMMED
     lacking = [p.path for p, _ in found if p.crc32c is None and p.size <= most]
     sums = dict(zip(lacking, ordered_map(_crc, lacking, options.jobs), strict=True))
     return tuple(_entry(p, role, sums.get(p.path, p.crc32c)) for p, role in found)
+
+
+def refuse_changed(settled: Settled) -> None:
+    """Raise SourceError where a source has changed since it was looked at."""
+    _refuse_changed(settled.survey.fingerprints)
+
+
+def _refuse_changed(files: Iterable[Fingerprint]) -> None:
+    for before in files:
+        if not _is_still(before):
+            raise SourceError(f"{before.path}: changed while it was being read. Run again.")
 
 
 def _is_still(before: Fingerprint) -> bool:

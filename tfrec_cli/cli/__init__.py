@@ -102,6 +102,8 @@ _HELP_WANTED: tuple[type[BaseException], ...] = tuple(
 # As a shell has it of a program that SIGPIPE ends: 128 and the signal's number.
 PIPE_CLOSED = 141
 
+_KEPT = "nothing half-written was left behind, and convert keeps what it finished for --resume."
+
 # What Python and the system's loader say where a thread or a library finds no room.
 _NO_MEMORY = ("can't start new thread", "failed to map segment", "annot allocate memory")
 
@@ -157,9 +159,9 @@ def _report(error: BaseException) -> int:
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
     if isinstance(error, HungUp):
-        return _say("hung up on (SIGHUP); nothing half-written was left behind.", 129)
+        return _say(f"hung up on (SIGHUP); {_KEPT}", 129)
     if isinstance(error, Terminated):
-        return _say("terminated; nothing half-written was left behind.", 143)
+        return _say(f"terminated; {_KEPT}", 143)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return _say("interrupted; nothing half-written was left behind.", 130)
     if isinstance(error, _HELP_WANTED):

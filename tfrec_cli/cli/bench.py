@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfrec_cli.cli.common import (
+    PATH,
     debug_option,
     human_size,
     jobs_option,
@@ -32,7 +33,7 @@ _READERS = {
 
 
 @click.command("bench", short_help="How fast a dataset is read, and what would be faster.")
-@click.argument("dataset", type=click.Path())
+@click.argument("dataset", type=PATH)
 @jobs_option
 @click.option(
     "--seconds", metavar="S", type=click.FloatRange(0.01, 3600), default=1.0,

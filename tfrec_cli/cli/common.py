@@ -52,6 +52,9 @@ def _columns(text: str) -> tuple[str, ...]:
     return names
 
 
+PATH = click.Path(readable=False)
+"""A path of any kind. Whoever opens it says in words what is wrong with it."""
+
 COLUMNS = Parsed("columns", _columns)
 """A type for options that take names of columns, with commas between."""
 

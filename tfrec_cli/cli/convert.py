@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfrec_cli.cli.common import (
+    PATH,
     Parsed,
     debug_option,
     fsync_option,
@@ -47,9 +48,9 @@ SHOWN_FEATURES = 20
 @click.command(
     "convert", short_help="Tables, images, boxes or TFRecord files in, TFRecord shards out."
 )
-@click.argument("paths", metavar="SOURCE... DEST", nargs=-1, type=click.Path())
+@click.argument("paths", metavar="SOURCE... DEST", nargs=-1, type=PATH)
 @click.option(
-    "--schema", metavar="FILE", type=click.Path(), help="YAML schema. Default: inferred and saved."
+    "--schema", metavar="FILE", type=PATH, help="YAML schema. Default: inferred and saved."
 )
 @source_options
 @click.option(
@@ -78,7 +79,7 @@ SHOWN_FEATURES = 20
     help="Rows that cannot become a record: fail at the first, or leave them out. Default: fail.",
 )  # fmt: skip
 @click.option(
-    "--rejects", metavar="FILE", type=click.Path(),
+    "--rejects", metavar="FILE", type=PATH,
     help="With --on-error skip: write the rows left out, and why, as JSON lines.",
 )  # fmt: skip
 @click.option(
@@ -106,7 +107,7 @@ SHOWN_FEATURES = 20
 )
 @fsync_option
 @click.option(
-    "--temp-dir", metavar="DIR", type=click.Path(),
+    "--temp-dir", metavar="DIR", type=PATH,
     help="Where streams, and records to be ordered, are kept meanwhile. Default: the system's, and "
     "beside DEST.",
 )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from tfrec_cli.cli.common import (
+    PATH,
     columns_option,
     debug_option,
     fsync_option,
@@ -30,7 +31,7 @@ SHOWN_COLUMNS = 20
 
 
 @click.command("export", short_help="Back to Parquet, CSV, JSON lines or image files.")
-@click.argument("paths", metavar="DATASET... DEST", nargs=-1, type=click.Path())
+@click.argument("paths", metavar="DATASET... DEST", nargs=-1, type=PATH)
 @click.option(
     "--to", metavar="parquet|csv|jsonl|images",
     help="The format. Default: by DEST's suffix. With it DEST may be a folder: a file for each "

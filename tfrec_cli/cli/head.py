@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfrec_cli.cli.common import columns_option, debug_option, quiet_option, say, split_option
+from tfrec_cli.cli.common import PATH, columns_option, debug_option, quiet_option, say, split_option
 from tfrec_cli.errors import alike, group_name, shorten
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ MISSING = "(none)"
 
 
 @click.command("head", short_help="The first records, as a table or as JSON lines.")
-@click.argument("dataset", type=click.Path())
+@click.argument("dataset", type=PATH)
 @click.option(
     "-n", "--records", "count", metavar="N", type=click.IntRange(0), default=5,
     help="How many records. Default: 5.",

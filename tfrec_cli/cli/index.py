@@ -7,7 +7,7 @@ import os
 
 import click
 
-from tfrec_cli.cli.common import Parsed, debug_option, json_option, quiet_option, say
+from tfrec_cli.cli.common import PATH, Parsed, debug_option, json_option, quiet_option, say
 from tfrec_cli.errors import counted
 from tfrec_cli.options import IndexFormat, parse_index
 
@@ -16,7 +16,7 @@ FORMATS = Parsed("formats", parse_index)
 
 
 @click.command("index", short_help="Random-access index files for DALI and the tfrecord package.")
-@click.argument("paths", metavar="DATASET...", nargs=-1, required=True, type=click.Path())
+@click.argument("paths", metavar="DATASET...", nargs=-1, required=True, type=PATH)
 @click.option(
     "--format", "formats", metavar="dali,tfindex", type=FORMATS, default="dali,tfindex",
     help="dali: NAME.idx for NVIDIA DALI. tfindex: NAME.tfindex for the tfrecord package. Default: "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfrec_cli.cli.common import (
+    PATH,
     debug_option,
     human_size,
     jobs_option,
@@ -36,7 +37,7 @@ _WORDS = {"none": "not compressed", "gzip": "GZIP", "zlib": "ZLIB"}
 
 
 @click.command("inspect", short_help="Features, files, and where the bytes go.")
-@click.argument("paths", metavar="DATASET...", nargs=-1, required=True, type=click.Path())
+@click.argument("paths", metavar="DATASET...", nargs=-1, required=True, type=PATH)
 @jobs_option
 @json_option
 @quiet_option

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tfrec_cli.cli.common import debug_option, say
+from tfrec_cli.cli.common import PATH, debug_option, say
 
 if TYPE_CHECKING:
     from tfrec_cli.loaders import Framework
 
 
 @click.command("loader", short_help="The code that reads a dataset: tf.data, PyTorch, Grain.")
-@click.argument("dataset", type=click.Path())
+@click.argument("dataset", type=PATH)
 @click.option(
     "--framework", type=click.Choice(["tf", "torch", "grain"]), default="tf",
     help="tf.data, PyTorch, or Grain (for JAX). Default: tf.",

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from tfrec_cli.cli.common import Parsed, debug_option, json_option, quiet_option, say
+from tfrec_cli.cli.common import PATH, Parsed, debug_option, json_option, quiet_option, say
 from tfrec_cli.options import MetadataFormat, parse_metadata
 
 FORMATS = Parsed("formats", parse_metadata)
@@ -14,7 +14,7 @@ FORMATS = Parsed("formats", parse_metadata)
 
 
 @click.command("metadata", short_help="Metadata for TFDS, TFX and the Object Detection API.")
-@click.argument("dataset", type=click.Path())
+@click.argument("dataset", type=PATH)
 @click.option(
     "--format", "formats", metavar="tfds,tfmd,label-map", type=FORMATS, required=True,
     help="Which files to write; see above.",

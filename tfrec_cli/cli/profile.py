@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tfrec_cli.cli.common import human_size
+from tfrec_cli.cli.common import PATH, human_size
 
 if TYPE_CHECKING:
     from tfrec_cli.options import ConvertOptions
@@ -22,11 +22,11 @@ def profile_options(function: Function) -> Function:
     """`--profile`, `--profile-trace` and `--profile-tensorboard`."""
     for option in (
         click.option(
-            "--profile-tensorboard", metavar="DIR", type=click.Path(),
+            "--profile-tensorboard", metavar="DIR", type=PATH,
             help="Write the profile over time as a TensorBoard event file in DIR.",
         ),
         click.option(
-            "--profile-trace", metavar="FILE", type=click.Path(),
+            "--profile-trace", metavar="FILE", type=PATH,
             help="Write the profile as a trace for Perfetto (JSON).",
         ),
         click.option(

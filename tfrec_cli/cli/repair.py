@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tfrec_cli.cli.common import (
+    PATH,
     debug_option,
     human_size,
     jobs_option,
@@ -30,7 +31,7 @@ SHOWN_LOSSES = 30
 
 
 @click.command("repair", short_help="The good records of damaged TFRecord files.")
-@click.argument("paths", metavar="FILE... DEST", nargs=-1, type=click.Path())
+@click.argument("paths", metavar="FILE... DEST", nargs=-1, type=PATH)
 @click.option(
     "--name", metavar="NAME", help="Dataset name in shard names. Default: as it was, or by DEST."
 )

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from tfrec_cli.cli.common import (
+    PATH,
     debug_option,
     jobs_option,
     parse_source_options,
@@ -21,7 +22,7 @@ from tfrec_cli.options import ConvertOptions, default_jobs
 
 
 @click.command("schema", short_help="Infer the YAML schema, to stdout, ready to edit.")
-@click.argument("sources", metavar="SOURCE...", nargs=-1, type=click.Path())
+@click.argument("sources", metavar="SOURCE...", nargs=-1, type=PATH)
 @source_options
 @click.option("--json-schema", is_flag=True, help="Print the JSON Schema of schema files instead.")
 @jobs_option

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfrec_cli.cli.common import (
+    PATH,
     columns_option,
     debug_option,
     human_size,
@@ -42,7 +43,7 @@ _FEW = 10
 
 
 @click.command("stats", short_help="What the features hold; class balance and drift of splits.")
-@click.argument("dataset", type=click.Path())
+@click.argument("dataset", type=PATH)
 @split_option
 @columns_option
 @jobs_option

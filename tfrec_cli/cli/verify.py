@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfrec_cli.cli.common import (
+    PATH,
     debug_option,
     human_size,
     jobs_option,
@@ -28,9 +29,9 @@ SHOWN_FINDINGS = 50
 
 
 @click.command("verify", short_help="Every checksum, count and kind of TFRecord files.")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path())
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=PATH)
 @click.option(
-    "--schema", metavar="FILE", type=click.Path(),
+    "--schema", metavar="FILE", type=PATH,
     help="YAML schema that records must follow. Default: that of the dataset, if it has one.",
 )  # fmt: skip
 @click.option(
