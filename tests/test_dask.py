@@ -202,13 +202,18 @@ def test_relative_sources_are_the_same_for_all_engines(
 
 def test_a_scheduler_without_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "WORKER", 0.5)
+    monkeypatch.setattr(opening, "TOLD", 0.5)
+    told: list[str] = []
     with cluster(tmp_path, 0) as empty:
         began = time.monotonic()
         with (
             pytest.raises(EngineError, match="no worker has joined it"),
-            open_engine("dask", empty.address, 1),
+            open_engine("dask", empty.address, 1, told.append),
         ):
             pass
+        assert len(told) == 1
+        assert told[0].startswith("waiting up to")
+        assert empty.address in told[0]
         assert time.monotonic() - began < 60
 
 

@@ -16,8 +16,8 @@ from tfrec_cli.errors import EngineError, UsageError, first_line
 from tfrec_cli.interruption import unbroken
 from tfrec_cli.progress import SILENT
 
-# Seconds to reach a scheduler, and for its first worker to come.
-CONNECT, WORKER = 20.0, 120.0
+# Seconds to reach a scheduler, and for its first worker to come, which is said after the third.
+CONNECT, WORKER, TOLD = 20.0, 120.0, 3.0
 _SILENT = logging.CRITICAL + 1
 
 
@@ -53,6 +53,7 @@ def open_engine(
             client = _local(distributed, jobs, after)
         else:
             client = _connected(distributed, scheduler, after)
+            _wait_for_worker(client, scheduler, tell)
         engine = DaskEngine(client, scheduler or "the local cluster", tell)
         if scheduler is None:
             after.callback(_kill_hanging, engine, client.cluster)
@@ -130,7 +131,15 @@ def _connected(distributed: Any, scheduler: str, after: ExitStack) -> Any:
             f"--scheduler {scheduler}: no scheduler answers there within {CONNECT:.0f} s. Check "
             "the address, and that `dask scheduler` is running."
         ) from None
-    after.enter_context(client)
+    return after.enter_context(client)
+
+
+def _wait_for_worker(client: Any, scheduler: str, tell: Callable[[str], None]) -> None:
+    """Wait until a first worker has joined the scheduler."""
+    with suppress(OSError):
+        client.wait_for_workers(1, timeout=TOLD)
+        return
+    tell(f"waiting up to {WORKER:.0f} s for a worker to join {scheduler}; Ctrl-C ends that.")
     try:
         client.wait_for_workers(1, timeout=WORKER)
     except OSError:
@@ -138,7 +147,6 @@ def _connected(distributed: Any, scheduler: str, after: ExitStack) -> Any:
             f"--scheduler {scheduler}: no worker has joined it within {WORKER:.0f} s. Start some "
             f"(`dask worker {scheduler}`), then run again."
         ) from None
-    return client
 
 
 def _check_scheduler(scheduler: str) -> None:
