@@ -24,6 +24,7 @@ from tfrec_cli.engines.threads import ordered_map
 from tfrec_cli.errors import CellError
 from tfrec_cli.kinds import is_binary, is_text
 from tfrec_cli.sources.base import SourceBatch
+from tfrec_cli.stages import timed
 from tfrec_cli.tasks import Piece, Work, feature_columns, part_of
 
 PLACES = 8
@@ -78,6 +79,7 @@ class Sizes:
         return sum(self.pieces[member] * records[member] for member in members) / total
 
 
+@timed("survey", lambda _: 0)
 def record_sizes(work: Work, pieces: Sequence[Piece], jobs: int) -> Sizes:
     """The sizes of the records that these pieces give; 0 where no row that was read is sound."""
     levels = _levels(pieces)

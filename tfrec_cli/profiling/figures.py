@@ -10,6 +10,8 @@ from tfrec_cli.stages import STAGES, Span
 
 # From this share of its capacity on a resource counts as the bottleneck.
 _BUSY = 0.7
+# Less than this, and it is not the stages that take the time.
+_IDLE = 0.25
 _WORK = ("read", "cast", "encode", "order", "compress")
 
 
@@ -138,6 +140,11 @@ class Profile:
 
     def _slow_stage(self, most: StageFigures, busy: float) -> str:
         cores = os.cpu_count() or 1
+        if busy < _IDLE:
+            return (
+                f"Threads were at work {busy:.0%} of the time, so that no stage holds this run up: "
+                "the rest is start-up, and what is looked at beforehand. Larger inputs go faster."
+            )
         if busy < _BUSY:
             move = "the rest is start-up and waiting, so larger inputs go faster"
         elif most.stage == "compress":
