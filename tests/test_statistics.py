@@ -19,7 +19,7 @@ from tfrec_cli.errors import UsageError
 from tfrec_cli.reading.features import FeatureInfo
 from tfrec_cli.statistics import counting, run, statistics
 from tfrec_cli.statistics.columns import FeatureStatistics, summarise
-from tfrec_cli.statistics.moments import Moments, moments
+from tfrec_cli.statistics.moments import Moments, moments, spread
 from tfrec_cli.statistics.run import document, histogram, quantiles
 from tfrec_cli.statistics.sampling import number_sample
 
@@ -200,6 +200,63 @@ def test_classes_and_gaps_that_differ_are_told(tmp_path):
     assert kinds == {"missing"}
 
 
+def test_many_different_values_are_compared_by_their_lengths_and_samples(tmp_path):
+    long = [texts(b"word-%d-%s" % (n, b"x" * 20)) for n in range(3000)]
+    short = [texts(b"%d" % n) for n in range(3000)]
+    (found,) = drift(tmp_path, long, short)
+    assert found.kind == "length"
+    assert found.distance == 1.0
+    hot = [texts(b"word-0-%s" % (b"x" * 20))] * 3000
+    kinds = {found.kind for found in drift(tmp_path, long, [*long[:2000], *hot])}
+    assert "value" in kinds
+    assert drift(tmp_path, long, [texts(b"word-%d-%s" % (n, b"y" * 20)) for n in range(3000)]) == ()
+
+
+def test_lengths_of_lists_and_shares_of_nan_and_empty_text_are_compared(tmp_path):
+    (found,) = drift(tmp_path, [ints(1, 1, 1)] * 300, [ints(*[1] * 90)] * 300)
+    assert (found.kind, found.distance) == ("list length", 1.0)
+    (found,) = drift(tmp_path, [floats(1.5)] * 600, [floats(1.5), floats(np.nan)] * 300)
+    assert found.kind == "nan"
+    (found,) = drift(tmp_path, [floats(1.5)] * 600, [floats(1.5), floats(np.inf)] * 300)
+    assert found.kind == "infinite"
+    found = drift(tmp_path, [texts(b"ab")] * 600, [texts(b"ab"), texts(b"")] * 300)
+    assert "empty" in {one.kind for one in found}
+
+
+@given(st.lists(st.integers(0, 2**40), min_size=1, max_size=50))
+def test_lengths_are_spread_in_their_order(lengths):
+    bins = [len(spread(np.array([n]), np.array([1]))) for n in sorted(lengths)]
+    assert bins == sorted(bins)
+    assert all(len(spread(np.array([n]), np.array([1]))) == n + 1 for n in lengths if n < 64)
+    assert spread(np.array(lengths), np.ones(len(lengths), np.int64)).sum() == len(lengths)
+
+
+def test_a_sample_holds_no_value_twice():
+    sample = number_sample(1000)
+    for start in range(0, 1_000_000, 50_000):
+        sample.add(np.arange(start, start + 50_000), 50_000)
+    assert len(np.unique(sample.values)) == len(sample.values) > 300
+
+
+def test_floats_that_are_few_are_counted(tmp_path):
+    values = [0.0, 1.0, 1.0, 0.1, float("nan"), -0.0] * 50
+    path = write(tmp_path / "a.tfrecord", [example(entry(b"label", floats(v))) for v in values])
+    (entry_,) = document(take(path))["splits"][0]["features"]
+    assert (entry_["distinct"], entry_["counted"]) == (3, True)
+    assert {t["label"]: t["count"] for t in entry_["top"]} == {"0.0": 100, "1.0": 100, "0.1": 50}
+    assert "0.1        50  20.0%" in tfrec("stats", path).stdout
+    many = [example(entry(b"label", floats(n / 3))) for n in range(500)]
+    assert one(write(tmp_path / "b.tfrecord", many), "label").classes is None
+
+
+def test_extremes_of_integers_have_all_their_digits(tmp_path):
+    path = write(
+        tmp_path / "a.tfrecord", [example(entry(b"x", ints(n))) for n in (10**12 + 7, 2**63 - 1)]
+    )
+    words = tfrec("stats", path).stdout.split()
+    assert {"1000000000007", "9223372036854775807"} <= set(words)
+
+
 def test_columns_and_splits_are_chosen(tmp_path):
     table = pa.table({"n": range(40), "m": range(40)})
     tfrec_cli.convert(table, tmp_path / "d", split="train=0.5,test=0.5", split_exact=True)
@@ -294,6 +351,9 @@ def test_records_that_are_not_as_the_others_are_counted_and_passed_over(tmp_path
     write(tmp_path / "a.tfrecord", records)
     found = take(tmp_path / "a.tfrecord")
     assert (found.records, found.skipped) == (30, 2)
+    assert (
+        "a.tfrecord: 32 records, 30 of them described here, " in tfrec("stats", found.path).stdout
+    )
     assert found.splits[0].features[0].numbers.count == 30
     done = tfrec("stats", tmp_path / "a.tfrecord")
     assert done.returncode == 0

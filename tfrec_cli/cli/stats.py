@@ -63,8 +63,8 @@ def command(
     Numbers with extremes, quartiles, mean and distribution; bytes with lengths and their most
     frequent values; lists with their lengths; classes and how many records of each split they have;
     and where splits differ by more than chance. Values are counted one by one while there are at
-    most 1,000 different ones of a feature. Bars span the 1st to the 99th percentile; the outermost
-    two hold the rest.
+    most 1,000 different ones of a feature, or 100 floats. Bars span the 1st to the 99th percentile;
+    the outermost two hold the rest.
 
     \b
     tfrec stats dataset
@@ -89,7 +89,10 @@ def _lines(found: Statistics) -> Iterator[str]:
     names = [f"{s.name} {s.records:,}" for s in found.splits if s.name is not None]
     by = f" ({', '.join(names)})" if len(names) > 1 else ""
     size = f"{human_size(found.bytes)} of records"
-    yield f"{shorten(found.path, 1000)}: {counted(found.records, 'record')}{by}, {size}"
+    total = counted(found.records + found.skipped, "record")
+    if found.skipped:
+        total = f"{total}, {found.records:,} of them described here"
+    yield f"{shorten(found.path, 1000)}: {total}{by}, {size}"
     yield from payload_lines(found.payloads, found.records + found.skipped)
     if found.skipped:
         text = f"  left out {counted(found.skipped, 'record')}; the first: {found.misfit}"
@@ -150,8 +153,8 @@ def _numbers(rows: Iterable[_Row]) -> list[list[str]]:
         ]
         lines.append(
             [
-                name, split, _share(found.missing, found.records), _short(own.low), *middle,
-                _short(own.high), _short(mean), _short(own.deviation),
+                name, split, _share(found.missing, found.records), _exact(own.low), *middle,
+                _exact(own.high), _short(mean), _short(own.deviation),
                 _share(own.zeros, own.count), " ".join(filter(None, odd)), _bars(found),
             ]
         )  # fmt: skip
@@ -239,15 +242,22 @@ def _is_class(feature: FeatureInfo, own: Sequence[FeatureStatistics]) -> bool:
         return True
     if _CLASS.search(feature.key) and not feature.key.endswith("/text"):
         return distinct > 0
-    return feature.kind == "int64" and 1 < distinct <= _FEW
+    return feature.kind in ("int64", "float") and 1 < distinct <= _FEW
 
 
 def _drift(found: Statistics) -> Iterator[str]:
     if found.base is None:
         return
+    from tfrec_cli.statistics.drift import LEAST_DISTANCE, LEAST_SHARE
+
     yield ""
     if not found.drift:
-        yield f"no feature differs from {found.base.name} by more than chance"
+        yield from textwrap.wrap(
+            f"no feature differs from {found.base.name} by more than chance and by at least "
+            f"{LEAST_DISTANCE:.0%} of its distribution or {LEAST_SHARE:.0%} of its records or "
+            "values",
+            WIDTH,
+        )
     for drift in found.drift:
         text = f"drift: {shorten(drift.feature, NAME)}: {drift.text}"
         yield from textwrap.wrap(text, WIDTH, subsequent_indent="  ")
@@ -259,6 +269,11 @@ def _share(part: int, whole: int) -> str:
         return ""
     share = 100 * part / max(1, whole)
     return "<0.1%" if share < 0.1 else f"{share:.1f}%" if part < whole else "100%"
+
+
+def _exact(value: Any) -> str:
+    """An extreme: integers, which may be ids or times, to the last digit."""
+    return str(value) if isinstance(value, int) else _short(value)
 
 
 def _short(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,17 +12,35 @@ import pyarrow as pa
 from tfrec_cli import compute as pc
 from tfrec_cli.buffers import scalar, to_numpy
 from tfrec_cli.reading.features import NO_KIND, FeatureInfo
-from tfrec_cli.statistics.counting import Counts, ValueCounts, count_near, count_values
-from tfrec_cli.statistics.moments import Moments, moments, moments_near, tally_near
+from tfrec_cli.statistics.counting import (
+    Counts,
+    ValueCounts,
+    count_floats,
+    count_near,
+    count_values,
+)
+from tfrec_cli.statistics.moments import (
+    Moments,
+    add_spreads,
+    moments,
+    moments_near,
+    spread,
+    tally_near,
+)
 from tfrec_cli.statistics.sampling import bytes_sample, number_sample
 
 LONG = 64
 """Bytes beyond which a value is no word that would be counted."""
 
 _FORMATS = 3
-_COUNTED = {"int64": pa.int64(), "bytes": pa.binary()}
+_COUNTED = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.binary()}
 _WORDS_SAMPLED = 1 << 12
 _Top = list[tuple[Any, float]]
+_Sizes = tuple[Moments, npt.NDArray[np.int64]]
+
+
+def _no_spread() -> npt.NDArray[np.int64]:
+    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +50,8 @@ class BatchSummary:
     rows, missing: records, and those without it. counts: values in each record that has it, of a
     list. numbers: of the values, or for bytes of their lengths. values: numbers, or bytes that
     are not LONG. classes: how often each of these occurs, None where nobody wants to know, there
-    are too many, or most are LONG. first: the first value, where some are LONG.
+    are too many, or most are LONG. first: the first value, where some are LONG. list_sizes, sizes:
+    the spread of the lengths of lists, and of bytes.
     """
 
     rows: int
@@ -42,6 +61,8 @@ class BatchSummary:
     values: Any
     classes: Counts | None
     first: bytes = b""
+    list_sizes: npt.NDArray[np.int64] = field(default_factory=_no_spread)
+    sizes: npt.NDArray[np.int64] = field(default_factory=_no_spread)
 
 
 def summarise(feature: FeatureInfo, column: pa.Array, known: pa.Array | None) -> BatchSummary:
@@ -51,16 +72,16 @@ def summarise(feature: FeatureInfo, column: pa.Array, known: pa.Array | None) ->
     rows, missing = len(column), column.null_count
     if feature.kind == NO_KIND:
         return BatchSummary(rows, rows, None, Moments(), np.zeros(0), None)
-    counts, items = None, column
+    counts, items, of_lists = None, column, _no_spread()
     if feature.is_list:
-        counts, items = _lengths(column), column.flatten()
+        (counts, of_lists), items = _lengths(column), column.flatten()
     elif missing:
         items = column.drop_null()
     if feature.kind != "bytes":
         values = to_numpy(items)
         own, classes = _numbers(values, items, known)
-        return BatchSummary(rows, missing, counts, own, values, classes)
-    return _bytes_summary((rows, missing), counts, items, known)
+        return BatchSummary(rows, missing, counts, own, values, classes, list_sizes=of_lists)
+    return replace(_bytes_summary((rows, missing), counts, items, known), list_sizes=of_lists)
 
 
 def _numbers(
@@ -70,40 +91,44 @@ def _numbers(
     own = moments(values) if near is None else moments_near(*near)
     if known is None:
         return own, None
+    if values.dtype.kind == "f":
+        return own, count_floats(values, known)
     return own, count_values(items, known) if near is None else count_near(*near, known)
 
 
-def _lengths(column: pa.Array) -> Moments:
+def _lengths(column: pa.Array) -> _Sizes:
     """How many values each list has that is there."""
     lengths = pc.list_value_length(column)
     return _sizes(lengths.drop_null() if lengths.null_count else lengths)
 
 
-def _sizes(lengths: pa.Array) -> Moments:
+def _sizes(lengths: pa.Array) -> _Sizes:
     values = to_numpy(lengths)
-    near = tally_near(values)
-    return moments(values) if near is None else moments_near(*near)
+    if (near := tally_near(values)) is None:
+        return moments(values), spread(values, np.ones(len(values), np.int64))
+    low, counts = near
+    return moments_near(low, counts), spread(np.arange(low, low + len(counts)), counts)
 
 
 def _bytes_summary(
     records: tuple[int, int], counts: Moments | None, items: pa.Array, known: pa.Array | None
 ) -> BatchSummary:
-    lengths = _sizes(pc.binary_length(items))
+    lengths, sizes = _sizes(pc.binary_length(items))
     first = items[0].as_py() if len(items) and lengths.high > LONG else b""
     short, classes = items, None
     if lengths.count and lengths.high > LONG:
         short = items.filter(pc.less_equal(pc.binary_length(items), scalar(LONG, pa.int32())))
     if known is not None and len(short) * 2 >= len(items):
         classes = count_values(short, known)
-    return BatchSummary(*records, counts, lengths, short, classes, first)
+    return BatchSummary(*records, counts, lengths, short, classes, first, sizes=sizes)
 
 
 class FeatureStatistics:
     """One feature in one split, batch after batch.
 
     records, missing, counts, numbers: as in BatchSummary. counted: how often each value occurs;
-    None where there are more than MOST_CLASSES, or floats, or most are LONG: then a sample is kept.
-    firsts: some of the values that are LONG.
+    None where there are more than MOST_CLASSES (of floats MOST_FLOATS), or most are LONG: then a
+    sample is kept. firsts: some of the values that are LONG. list_sizes, sizes: as in BatchSummary.
     """
 
     def __init__(self, feature: FeatureInfo, sample: int) -> None:
@@ -111,6 +136,7 @@ class FeatureStatistics:
         self.records = self.missing = 0
         self.counts = Moments() if feature.is_list else None
         self.numbers = Moments()
+        self.list_sizes = self.sizes = _no_spread()
         self.counted: ValueCounts | None = None
         if feature.kind in _COUNTED:
             self.counted = ValueCounts(_COUNTED[feature.kind])
@@ -127,6 +153,8 @@ class FeatureStatistics:
         self.numbers.add(batch.numbers)
         if self.counts is not None and batch.counts is not None:
             self.counts.add(batch.counts)
+            self.list_sizes = add_spreads(self.list_sizes, batch.list_sizes)
+        self.sizes = add_spreads(self.sizes, batch.sizes)
         if batch.first and len(self.firsts) < _FORMATS:
             self.firsts.append(batch.first)
         self._classes = None
@@ -156,23 +184,25 @@ class FeatureStatistics:
 
     def top(self, most: int) -> _Top:
         """The most frequent values and their counts, estimated where not all were counted."""
-        if self.feature.kind in ("float", NO_KIND):
+        if self.feature.kind == NO_KIND:
             return []
         if self.classes is not None:
             return _most_frequent(self.classes, most)
-        sampled = self.sample.values
-        held = len(sampled)
-        if not held:
+        words, held = self.sampled()
+        if not held or self.feature.kind == "float":
             return []
-        if isinstance(sampled, np.ndarray):
-            names, counts = np.unique(sampled, return_counts=True)
-            words = dict(zip(names.tolist(), counts.tolist(), strict=True))
-        else:
-            words = _all_classes(sampled)
         # What occurs once in a sample may be anything.
         often = {value: count for value, count in words.items() if count > 1}
         scale = self.sample.seen / held
         return [(value, count * scale) for value, count in _most_frequent(often, most)]
+
+    def sampled(self) -> tuple[dict[Any, int], int]:
+        """How often each value is in the sample, and how many are in it."""
+        sampled = self.sample.values
+        if not isinstance(sampled, np.ndarray):
+            return _all_classes(sampled), len(sampled)
+        names, counts = np.unique(sampled, return_counts=True)
+        return dict(zip(names.tolist(), counts.tolist(), strict=True)), len(sampled)
 
     def weighted(self) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
         """Finite numbers in order, and how often each is there: all of them where they were

@@ -19,7 +19,10 @@ from tfrec_cli.buffers import from_numpy, from_values, is_valid, to_numpy
 
 MOST_CLASSES = 1000
 """Different values that are counted one by one; of more, those of a sample are."""
+MOST_FLOATS = 100
+"""The same for floats, which are mostly measured and seldom classes."""
 
+_FIRST = 1000
 _NONE = np.zeros(0, np.int64)
 
 
@@ -35,8 +38,8 @@ class Counts:
 
 
 class ValueCounts:
-    """All values so far, in the order in which they first occur, up to MOST_CLASSES. kind: the
-    Arrow type of the values, int64 or binary.
+    """All values so far, in the order in which they first occur, up to `most_of` their kind. kind:
+    the Arrow type of the values: int64, float32 or binary.
 
     values: those known, which grow but never change: batches may be counted in other threads.
     counts: how often each occurs.
@@ -52,13 +55,13 @@ class ValueCounts:
 
     def add(self, batch: Counts) -> bool:
         """Take in what a further batch has; nothing of it, and False, where there would be more
-        than MOST_CLASSES values then.
+        than are counted.
 
         That is a matter of the batches and their order alone, not of what was known when this one
         was counted.
         """
         new = sum(value not in self._places for value, _ in batch.fresh)
-        if len(self) + new > MOST_CLASSES:
+        if len(self) + new > most_of(self.values.type):
             return False
         self.counts[batch.places] += batch.counts
         if not batch.fresh:
@@ -75,11 +78,16 @@ class ValueCounts:
         return zip(self._places, self.counts.tolist(), strict=True)
 
 
+def most_of(kind: pa.DataType) -> int:
+    """How many different values of an Arrow type are counted one by one."""
+    return MOST_FLOATS if kind == pa.float32() else MOST_CLASSES
+
+
 def count_values(items: pa.Array, known: pa.Array) -> Counts | None:
     """How often each value occurs; None where there are too many different ones.
 
     known: values that were known when the batch came, not always all of those before it. More than
-    MOST_CLASSES others are too many whatever else is known by the time they are added.
+    `most_of` others are too many whatever else is known by the time they are added.
     """
     places, counts = _NONE, _NONE
     if len(known):
@@ -93,10 +101,21 @@ def count_values(items: pa.Array, known: pa.Array) -> Counts | None:
             return Counts(places, counts)
         items = items.filter(from_numpy(~is_valid(found)))
     others = pc.value_counts(items)
-    if len(others) > MOST_CLASSES:
+    if len(others) > most_of(items.type):
         return None
     fresh = zip(others.field(0).to_pylist(), others.field(1).to_pylist(), strict=True)
     return Counts(places, counts, tuple(fresh))
+
+
+def count_floats(values: npt.NDArray[Any], known: pa.Array) -> Counts | None:
+    """`count_values` of floats, of those that are finite."""
+    # Most features of floats have so many that the first few tell.
+    if len(np.unique(values[:_FIRST])) > MOST_FLOATS:
+        return None
+    if len(values) and not np.isfinite(values.sum(dtype=np.float64)):
+        values = values[np.isfinite(values)]
+    # What is -0.0 becomes 0.0, as the two are equal.
+    return count_values(from_numpy(values + np.float32(0)), known)
 
 
 def count_near(low: int, counts: npt.NDArray[np.int64], known: pa.Array) -> Counts | None:

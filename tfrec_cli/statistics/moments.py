@@ -126,3 +126,26 @@ def moments_near(low: int, counts: npt.NDArray[np.int64]) -> Moments:
     found.mean = (whole + count * low) / count
     found.squares = float((counts * np.square(places - middle)).sum())
     return found
+
+
+_EXACT, _STEPS = 64, 32
+
+
+def spread(lengths: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """How many lengths fall in each bin. counts: how often each length, 0 or more, occurs.
+
+    Up to 63 each length has a bin; above, each power of two has 32 bins up to the next.
+    """
+    fraction, power = np.frexp(lengths)
+    bins = _EXACT + (power - 7) * _STEPS + ((fraction * 2 - 1) * _STEPS).astype(np.int64)
+    bins = np.where(lengths < _EXACT, lengths, bins)
+    return np.bincount(bins, counts).astype(np.int64)
+
+
+def add_spreads(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Two results of `spread` as one."""
+    if len(one) < len(other):
+        one, other = other, one
+    found = one.copy()
+    found[: len(other)] += other
+    return found

@@ -233,7 +233,7 @@ def label(feature: FeatureInfo, value: Any) -> str:
     if feature.labels is not None and 0 <= place < len(feature.labels):
         name = feature.labels[place]
         return f"{value} {name}" if name != str(value) else name
-    return str(value)
+    return str(_number(value))
 
 
 def image_of(found: FeatureStatistics) -> str | None:
@@ -324,4 +324,4 @@ def _number(value: Any) -> Any:
 
 
 def _json(value: Any) -> Any:
-    return readable(value) if isinstance(value, bytes) else value
+    return readable(value) if isinstance(value, bytes) else _number(value)

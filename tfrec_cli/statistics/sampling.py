@@ -58,7 +58,9 @@ class ValueSample(Generic[Values]):
             wanted = int(self._chance.binomial(count, self._rate))
             if not wanted:
                 return
-            values = self._take(values, self._chance.integers(0, count, wanted))
+            # Each at most once: what is drawn twice would look like a value that is frequent.
+            places = self._chance.choice(count, wanted, replace=False, shuffle=False)
+            values = self._take(values, np.sort(places))
             count = wanted
         self._parts.append(values)
         self._held += count
