@@ -562,6 +562,40 @@ def test_a_damaged_manifest_is_a_finding(dataset: Path) -> None:
     assert report.records == 30
 
 
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", "{}", "null", '{"name": "x"}', "\xff", "[" * 10**5]
+)
+def test_a_manifest_of_any_other_content_is_a_finding(dataset: Path, text: str) -> None:
+    (dataset / "manifest.json").write_text(text, "latin-1")
+    report = run(dataset)
+    assert kinds(report) == ["manifest"]
+    assert "manifest.json" in str(report.findings[0])
+
+
+def test_a_single_file_whose_manifest_is_emptied(tmp_path: Path) -> None:
+    dest = tmp_path / "one.tfrecord"
+    tfrec_cli.convert(pa.table({"x": [1, 2]}), dest)
+    (manifest,) = tmp_path.rglob("manifest.json")
+    manifest.write_bytes(b"")
+    assert kinds(run(dest)) == ["manifest"]
+
+
+def test_what_others_call_a_manifest_is_theirs(tmp_path: Path) -> None:
+    (tmp_path / "a.tfrecord").write_bytes(PLAIN)
+    (tmp_path / "manifest.json").write_text('[{"file": "a.tfrecord"}]')
+    report = run(tmp_path)
+    assert kinds(report) == []
+    assert report.notices == ()
+
+
+def test_a_schema_without_its_manifest_is_noted(dataset: Path) -> None:
+    (dataset / "manifest.json").unlink()
+    report = run(dataset)
+    assert kinds(report) == []
+    (notice,) = report.notices
+    assert "no manifest.json" in notice
+
+
 def test_features_are_held_to_the_manifest(tmp_path: Path) -> None:
     dest = tmp_path / "d"
     tfrec_cli.convert(pa.table({"x": [1, 2, 3]}), str(dest))

@@ -306,6 +306,29 @@ def read_manifest(path: Path) -> Manifest | None:
     return Manifest.from_json(text, os.fspath(path)) if text.startswith(_START) else None
 
 
+def is_broken(path: Path) -> bool:
+    """Whether a file that has the manifest's name is not what was written: it holds no JSON, or no
+    entries, or lies beside a schema of ours and is none of ours. Other programs keep files of that
+    name, too.
+    """
+    try:
+        text = path.read_bytes()
+        return not json.loads(text) or (not text.startswith(_START) and _is_ours(path.parent))
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return False
+    except (ValueError, RecursionError):
+        return True
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder has a schema as tfrec writes it."""
+    try:
+        schema = (folder / SCHEMA).read_bytes()
+    except OSError:
+        return False
+    return schema.startswith(b"version:") and b"\nfeatures:" in schema
+
+
 @cache
 def _adapters() -> tuple[TypeAdapter[Writer], TypeAdapter[Manifest]]:
     from pydantic import TypeAdapter

@@ -17,6 +17,7 @@ from tfrec_cli.dataset.manifest import (
     MANIFEST,
     Manifest,
     Shard,
+    is_broken,
     load_manifest,
     manifest_path,
     read_manifest,
@@ -40,6 +41,10 @@ _BESIDE = re.compile(
     r".*\.(json|ya?ml|txt|md|csv|tsv|parquet|py|idx|index|tfindex|pbtxt)", re.IGNORECASE | re.DOTALL
 )
 _NUMBERED = re.compile(r"(.*)-(\d{5,})-of-(\d{5,})(.*)", re.DOTALL)
+_NO_MANIFEST = (
+    "it is not what tfrec wrote, so nobody knows what the dataset should hold. Restore it from a "
+    "copy, or remove it to have the files read without one."
+)
 _LOST = "reads the files that are there, without an error"
 
 
@@ -179,8 +184,11 @@ def _folders(path: str) -> list[Dataset]:
         if manifest is not None:
             found.append(_ours(folder, manifest))
             names.clear()
-        else:
-            files += [os.path.join(folder, n) for n in sorted(here) if _is_data(folder, n)]
+            continue
+        data = [os.path.join(folder, n) for n in sorted(here) if _is_data(folder, n)]
+        if data and not broken and is_broken(Path(folder, MANIFEST)):
+            broken.append(_broken(folder, DamageError(_NO_MANIFEST)))
+        files += data
     if files or broken:
         targets = tuple(Target(file, split_of(file)) for file in files)
         found.append(Dataset(path, targets, None, (*broken, *_gaps(files)), path))
@@ -261,6 +269,9 @@ def _single(path: str, known: dict[str, Manifest | None]) -> Dataset | None:
         manifest = own or _load(folder, known)
     except DamageError as error:
         return Dataset(path, (Target(path, split_of(path)),), findings=(_broken(path, error),))
+    if own is None and Path(home) != Path(folder) and is_broken(Path(home, MANIFEST)):
+        broken = _broken(path, DamageError(_NO_MANIFEST))
+        return Dataset(path, (Target(path, split_of(path)),), findings=(broken,))
     places = (
         {s.name: (s, split.name) for split in manifest.splits for s in split.shards}
         if manifest

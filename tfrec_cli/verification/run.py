@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tfrec_cli.dataset.manifest import Manifest
+from tfrec_cli.dataset.manifest import MANIFEST, SCHEMA, Manifest
 from tfrec_cli.engines.threads import ordered_map
 from tfrec_cli.errors import DamageError
 from tfrec_cli.options import default_jobs
@@ -165,8 +165,20 @@ class _Result:
             f"(first: {path}, record {record})"
             for what, (count, path, record) in self._odd.items()
         ]
+        if self._lacks_manifest():
+            odd.append(
+                f"{self.dataset.path}: a {SCHEMA} is here, but no {MANIFEST}: whether files are "
+                "missing or others than those written cannot be told"
+            )
         full = [f"{self.dataset.path}: only its first 100,000 features were checked"]
         return [*self._notices, *odd, *(full if self._is_full else [])]
+
+    def _lacks_manifest(self) -> bool:
+        """Whether the schema is here that is written with a manifest, but none."""
+        dataset = self.dataset
+        if dataset.manifest is not None or dataset.asked is not None or dataset.findings:
+            return False
+        return dataset.expected is not None and dataset.expected.origin == SCHEMA
 
 
 def _read(
