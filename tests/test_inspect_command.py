@@ -132,7 +132,7 @@ def test_payloads_that_are_no_example(tmp_path):
     assert (found.records, found.examples, found.features, found.footprint) == (2, 0, (), None)
     text = tfrec("inspect", path).stdout
     assert f"2 records in 1 file, {path.stat().st_size} bytes" in text
-    assert "all records are no tf.train.Example, but png images" in text
+    assert "all records are no tf.train.Example; the first is png images (" in text
 
 
 def test_sequence_examples_and_their_feature_lists(tmp_path):
@@ -228,3 +228,10 @@ def test_feature_lists_are_no_overhead_and_nothing_follows_from_the_context(tmp_
     assert found.footprint.total == found.content_bytes
     assert found.parquet_bytes is None
     assert {saving.kind for saving in found.savings} <= {"gzip"}
+
+
+def test_features_are_present_in_a_share_of_all_records(tmp_path):
+    records = [example(entry(b"x", ints(1)))] * 2 + [b"no Example"] * 2
+    path = write(tmp_path / "a.tfrecord", records)
+    line, *_ = [line for line in tfrec("inspect", path).stdout.splitlines() if line[:2] == "x "]
+    assert line.split()[2] == "50.0%"

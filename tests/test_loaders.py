@@ -311,6 +311,33 @@ def test_a_dataset_without_shards_has_no_script(tmp_path: Path) -> None:
             FRAMEWORKS["tf"](replace(known, splits=splits), "d")
 
 
+def test_a_dataset_that_lacks_a_shard_has_no_script(tmp_path: Path) -> None:
+    tfrec_cli.convert(EXAMPLES / "penguins.csv", tmp_path / "d", shards=2)
+    sorted((tmp_path / "d").glob("*.tfrecord-*"))[0].unlink()
+    command = [sys.executable, "-m", "tfrec_cli", "loader", "d"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
+    assert "missing shard" in done.stderr
+
+
+def test_files_whose_names_promise_more_get_a_note(tmp_path: Path) -> None:
+    (tmp_path / "x-00001-of-00002.tfrecord").write_bytes(frame(example_of(1)))
+    (notice,) = loader_script(str(tmp_path), "tf").notices
+    assert "x-00000-of-00002.tfrecord" in notice
+
+
+@pytest.mark.parametrize("framework", ["tf", "torch", "grain"])
+def test_scripts_end_where_a_shard_is_gone(tmp_path: Path, framework: Framework) -> None:
+    tfrec_cli.convert(EXAMPLES / "penguins.csv", tmp_path / "d", shards=2)
+    script = write_script(tmp_path / "d", framework)
+    sorted((tmp_path / "d").glob("*.tfrecord-*"))[0].unlink()
+    done = subprocess.run(
+        [sys.executable, script / "load.py"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "1 of 2 files match" in done.stderr
+
+
 def refusal(path: Path, name: str) -> str:
     command = [sys.executable, "-m", "tfrec_cli", "loader", name]
     done = subprocess.run(command, cwd=path, capture_output=True, text=True, check=False)

@@ -129,7 +129,7 @@ def _feature_lines(found: Inspection) -> Iterator[str]:
         groups = list(_groups(ordered))
     shown = groups[:SHOWN_FEATURES]
     rows = [("feature", "type", "present", "values")]
-    rows += [_group_row(group, found.examples) for group in shown]
+    rows += [_group_row(group, found.records) for group in shown]
     widths = [max(len(row[at]) for row in rows) for at in range(3)]
     for key, kind, present, values in rows:
         line = f"{key:<{widths[0]}}  {kind:<{widths[1]}}  {present:>{widths[2]}}  {values}"
@@ -149,14 +149,14 @@ def _groups(ordered: Sequence[FeatureReport]) -> Iterator[list[FeatureReport]]:
         yield [known[key] for key in keys]
 
 
-def _group_row(group: Sequence[FeatureReport], examples: int) -> tuple[str, str, str, str]:
+def _group_row(group: Sequence[FeatureReport], records: int) -> tuple[str, str, str, str]:
     first = group[0]
-    key, kind, present, values = _feature_row(first, examples)
+    key, kind, present, values = _feature_row(first, records)
     if len(group) == 1:
         return key, kind, present, values
     fewest, most = (pick(one.present for one in group) for pick in (min, max))
     if fewest != most:
-        present = f"{_share(fewest, examples)} to {_share(most, examples)}"
+        present = f"{_share(fewest, records)} to {_share(most, records)}"
     lows = [one.low for one in group if one.low is not None]
     highs = [one.high for one in group if one.high is not None]
     values = f"{min(lows)} to {max(highs)}" if lows and highs else ""
@@ -169,7 +169,7 @@ def _natural(report: FeatureReport) -> list[tuple[int, str]]:
     return [(int(part) if number % 2 else -1, part) for number, part in enumerate(parts)]
 
 
-def _feature_row(report: FeatureReport, examples: int) -> tuple[str, str, str, str]:
+def _feature_row(report: FeatureReport, records: int) -> tuple[str, str, str, str]:
     info = report.info
     kind = f"{info.kind} {info.layout()}".rstrip()
     said = []
@@ -181,7 +181,7 @@ def _feature_row(report: FeatureReport, examples: int) -> tuple[str, str, str, s
     if report.kinds is not None:
         kinds = [f"{name} in {counted(count, 'record')}" for name, count in report.kinds.items()]
         said.append("; ".join(kinds))
-    return shorten(info.key, 50), kind, _share(report.present, examples), ", ".join(said)
+    return shorten(info.key, 50), kind, _share(report.present, records), ", ".join(said)
 
 
 def _share(part: int, whole: int) -> str:

@@ -29,4 +29,8 @@ def _sentence(one: Payload, records: int) -> str:
         lists = f"feature lists: {keys}" if keys else "without feature lists"
         said = f"{are} tf.train.SequenceExample, {lists}; the features below are their context"
         return f"  payload  {count} {said} {place}"
-    return f"  payload  {count} {are} no tf.train.Example, but {one.kind} {place}"
+    if one.records == 1:
+        return f"  payload  {count} {are} no tf.train.Example, but {one.kind} {place}"
+    # Nobody looked at the others.
+    place = f"{one.file}, record {one.record}"
+    return f"  payload  {count} {are} no tf.train.Example; the first is {one.kind} ({place})"

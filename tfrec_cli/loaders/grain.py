@@ -60,8 +60,9 @@ def load(
     endless. shard: number of this process and how many there are. workers: processes that read.
     """
     files = sorted(str(path) for path in Path(dataset).glob(FILES[split]))
-    if not files:
-        raise FileNotFoundError(f"{{dataset}}: no file matches {{FILES[split]}}")
+    if len(files) != SHARDS[split]:
+        found = f"{{len(files)}} of {{SHARDS[split]}} files match {{FILES[split]}}"
+        raise FileNotFoundError(f"{{dataset}}: {{found}}")
     opened = tfrec_cli.open_dataset(files)
     records = grain.MapDataset.source(opened.by_number())
     records = records[shard[0] :: shard[1]]

@@ -20,6 +20,9 @@ DATASET = Path({path})
 FILES = {{
 {files}
 }}
+SHARDS = {{  # how many files match
+{shards}
+}}
 RECORDS = {{
 {records}
 }}
@@ -104,6 +107,7 @@ def common(manifest: Manifest, dataset: str) -> dict[str, str]:
         files=entries(
             {s.name: repr(file_pattern([shard.name for shard in s.shards])) for s in splits}
         ),
+        shards=entries({s.name: str(len(s.shards)) for s in splits}),
         records=entries({s.name: str(s.records) for s in splits}),
     )
     return {

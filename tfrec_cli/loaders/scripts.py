@@ -41,21 +41,24 @@ def loader_script(path: str, framework: Framework) -> Script:
 
     Where no manifest says what the features are, all records are looked at for it. Raises
     DatasetError where there is nothing to read, where the records have no features, and for files
-    that no script finds by one pattern in one folder; DamageError at damage.
+    that no script finds by one pattern in one folder; DamageError at damage, and where a shard
+    that the manifest names is not there.
     """
+    dataset = open_dataset(path)
+    dataset.check_whole()
     manifest = load_manifest(path)
     if manifest is not None and manifest.features:
         return Script(FRAMEWORKS[framework](manifest, path))
-    dataset = open_dataset(path)
     features = tuple(facts_of(info) for info in dataset.features.values())
     _check_records(dataset)
     if not features:
         raise DatasetError(f"{shorten(path, 1000)}: the records have no features to read.")
     if manifest is None:
         manifest, path = _found(dataset, framework)
-    left_out = without_lists(dataset)
+    notices = [str(replace(found, tensorflow="")) for found in dataset.findings]
+    notices += filter(None, [without_lists(dataset)])
     text = FRAMEWORKS[framework](replace(manifest, features=features), path)
-    return Script(text, (left_out,) if left_out else ())
+    return Script(text, tuple(notices))
 
 
 def _check_records(dataset: RecordDataset) -> None:

@@ -45,8 +45,9 @@ def load(split={split}, batch_size=32, shuffle=0, dataset=DATASET):
     shuffle: how many records tf.data holds to shuffle among; 0 keeps the order of the files.
     """
     files = sorted(str(path) for path in Path(dataset).glob(FILES[split]))
-    if not files:
-        raise FileNotFoundError(f"{{dataset}}: no file matches {{FILES[split]}}")
+    if len(files) != SHARDS[split]:
+        found = f"{{len(files)}} of {{SHARDS[split]}} files match {{FILES[split]}}"
+        raise FileNotFoundError(f"{{dataset}}: {{found}}")
     records = tf.data.TFRecordDataset(files, compression_type=COMPRESSION)
     if shuffle:
         records = records.shuffle(shuffle)
@@ -56,7 +57,8 @@ def load(split={split}, batch_size=32, shuffle=0, dataset=DATASET):
 
 def describe(value):
     """A tensor in a few words."""
-    return f"{{value.dtype.name}} {{value.shape}}"
+    kinds = {{tf.sparse.SparseTensor: "sparse ", tf.RaggedTensor: "ragged "}}
+    return f"{{kinds.get(type(value), '')}}{{value.dtype.name}} {{value.shape}}"
 
 
 {program}'''

@@ -61,8 +61,9 @@ class Batches(IterableDataset):
 
     def __init__(self, split, batch_size, shuffle=0, seed=0, dataset=DATASET):
         self.files = sorted(str(path) for path in Path(dataset).glob(FILES[split]))
-        if not self.files:
-            raise FileNotFoundError(f"{{dataset}}: no file matches {{FILES[split]}}")
+        if len(self.files) != SHARDS[split]:
+            found = f"{{len(self.files)}} of {{SHARDS[split]}} files match {{FILES[split]}}"
+            raise FileNotFoundError(f"{{dataset}}: {{found}}")
         self.batch_size, self.shuffle, self.seed, self.epoch = batch_size, shuffle, seed, 0
 
     def __iter__(self):

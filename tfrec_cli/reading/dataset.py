@@ -123,7 +123,7 @@ class RecordDataset:
     def survey(self, reporter: Reporter = SILENT) -> DatasetSurvey:
         """A look at all records, taken once: how many there are, and which features they have."""
         if self._survey is None:
-            self._check_whole()
+            self.check_whole()
             self._survey = survey_records(self.files, self.jobs, reporter)
         return self._survey
 
@@ -139,7 +139,7 @@ class RecordDataset:
 
     def __len__(self) -> int:
         """All records: from the manifest, else by a look at all of them."""
-        self._check_whole()
+        self.check_whole()
         if self._survey is None and self.manifest is not None:
             counts = [file.shard.records for file in self.files if file.shard is not None]
             if len(counts) == len(self.files):
@@ -191,7 +191,7 @@ class RecordDataset:
         """`function` of each of the `parts`, in order; it is called where they are decoded, in
         several threads.
         """
-        self._check_whole()
+        self.check_whole()
         files = self.files_of(split)
         decoder = self._decoder_of(columns)
         yield from ordered_flat_map(
@@ -203,7 +203,7 @@ class RecordDataset:
 
     def records(self, split: str | None = None) -> Iterator[bytes]:
         """The bytes of each record, in order, whatever they are."""
-        self._check_whole()
+        self.check_whole()
         for target in self.files_of(split):
             for chunk in read_chunks(target):
                 view, start = memoryview(chunk.data), 0
@@ -228,7 +228,7 @@ class RecordDataset:
 
         Raises UsageError for compressed files, DamageError, DatasetError.
         """
-        self._check_whole()
+        self.check_whole()
         return Records(self.files_of(split))
 
     @overload
@@ -274,7 +274,7 @@ class RecordDataset:
         hint = did_you_mean(split, names) or known
         raise UsageError(f'{shorten(self.path, 1000)}: no split is called "{split}".{hint}')
 
-    def _check_whole(self) -> None:
+    def check_whole(self) -> None:
         """Raise DamageError where the manifest is broken, or names a shard that is not there."""
         for finding in self.findings:
             if finding.kind == "manifest" or (
