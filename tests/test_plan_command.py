@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -144,11 +145,78 @@ def test_rows_that_compress_otherwise_than_others_are_met_wherever_they_are(
 
 def test_how_sure_a_size_is_follows_from_how_stretches_differ() -> None:
     even, noise = b"abcd" * 4000, np.random.default_rng(1).bytes(16_000)
-    assert comparison.margin([]) == comparison.margin([even]) == comparison.margin([even] * 9) == 0
-    once = comparison.margin([even] * 32 + [noise] * 32)
-    often = comparison.margin([even, noise] * 32)
+    assert comparison.margin([even] * 9, 0.1) == 0
+    once = comparison.margin([even] * 32 + [noise] * 32, 0.5)
+    often = comparison.margin([even, noise] * 32, 0.5)
     assert 0 < once < often < 1
-    assert comparison.margin([even, noise] * 128) < often
+    assert comparison.margin([even, noise] * 128, 0.5) < often
+
+
+def test_what_no_stretch_stands_for_may_compress_not_at_all() -> None:
+    even = b"abcd" * 4000
+    assert comparison.margin([], 1.0) == comparison.margin([even], 0.8) == 1
+    assert comparison.margin([even], 0.1) == pytest.approx(9)
+    assert comparison.margin([even] * 9, 0.1, 0.5) == pytest.approx(4.5)
+
+
+def framed(data: bytes) -> Iterator[bytes]:
+    """The records of a file, each with its framing."""
+    while data:
+        size = int.from_bytes(data[:8], "little") + 16
+        yield data[:size]
+        data = data[size:]
+
+
+@pytest.mark.parametrize("group", [1, 40])
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_of_large_records_few_are_tried(
+    tmp_path: Path, group: int, jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No row twice, and no more bytes than are told; also where later rows are larger still."""
+    monkeypatch.setattr(sample, "SOURCE_BYTES", 1 << 18)
+    monkeypatch.setattr(sample, "EXCERPT_BYTES", 1 << 18)
+    excerpts = list[list[bytes]]()
+
+    def tried(parts: list[bytes], *rest: float) -> float:
+        excerpts.append(parts)
+        return 0.5
+
+    monkeypatch.setattr(sys.modules["tfrec_cli.estimates.forecast"], "margin", tried)
+    draw = np.random.default_rng(1)
+    for sizes in ([1 << 16] * 40, [1 << 10] * 20 + [1 << 18] * 20, [1 << 19] * 40):
+        cells = [draw.bytes(size) for size in sizes]
+        pq.write_table(pa.table({"x": cells}), tmp_path / "a.parquet", row_group_size=group)
+        way = Compression("gzip", 1)
+        found = planned(tmp_path / "a.parquet", tmp_path / "out", compression=way, jobs=jobs)
+        parts = excerpts.pop()
+        records = [record for part in parts for record in framed(part)]
+        assert len(set(records)) == len(records) > 0
+        assert sum(map(len, records)) - max(map(len, records)) < 1 << 18
+        assert found.bytes == pytest.approx(sum(sizes), rel=0.1)
+
+
+@pytest.mark.parametrize("looked", [1 << 18, 1 << 30])
+def test_rows_that_lie_too_deep_to_be_tried_are_allowed_for(
+    tmp_path: Path, looked: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A compressed file is read from its start, and its end may compress otherwise."""
+    monkeypatch.setattr(sample, "SOURCE_BYTES", 1 << 16)
+    monkeypatch.setattr(sample, "EXCERPT_BYTES", 1 << 18)
+    monkeypatch.setattr(sample, "LOOKED_BYTES", looked)
+    draw = random.Random(1)
+    rows = ["over and over " * 20 if n < 9000 else draw.randbytes(140).hex() for n in range(60_000)]
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress("\n".join(["x", *rows]).encode(), 1))
+    dest = tmp_path / "out"
+    found = planned(tmp_path / "a.csv.gz", dest, compression=Compression("gzip", 1))
+    tfrec_cli.convert(tmp_path / "a.csv.gz", str(dest), compression="gzip:1")
+    assert abs(found.bytes - written(dest)) <= found.margin * found.bytes
+    deep = looked == 1 << 18
+    assert (found.unseen > 0.5) == deep
+    assert (found.unseen == 0) == (not deep)
+    assert (abs(found.bytes / written(dest) - 1) < 0.1) == (not deep)
+    with pytest.raises(SystemExit):
+        cli(["plan", str(tmp_path / "a.csv.gz"), str(tmp_path / "b"), "--compression", "gzip:1"])
+    assert ("too deep in the source" in capsys.readouterr().out) == deep
 
 
 def test_shuffled_records_compress_as_such(tmp_path: Path) -> None:

@@ -94,7 +94,11 @@ def _rounded(value: Any, key: str = "") -> Any:
     if isinstance(value, list | tuple):
         return [_rounded(item) for item in value]
     if isinstance(value, float):
-        return round(value, 4) if "seconds" in key or key in ("ratio", "margin") else round(value)
+        return (
+            round(value, 4)
+            if "seconds" in key or key in ("ratio", "margin", "unseen")
+            else round(value)
+        )
     return value
 
 
@@ -117,7 +121,7 @@ def _lines(found: Forecast) -> Iterator[str]:
         yield f"  skipped  {counted(found.rejected, 'row')} in error"
     yield f"  sample   {_sample(found)}"
     if found.margin >= SHOWN_MARGIN:
-        yield f"  sizes    give or take {found.margin:.0%}: not all rows compress alike"
+        yield f"  sizes    give or take {found.margin:.0%}: {_doubt(found)}"
     yield ""
     yield from footprint_lines(found.footprint)
     yield from saving_lines(found.savings, found.plain_bytes)
@@ -127,6 +131,13 @@ def _lines(found: Forecast) -> Iterator[str]:
     if found.comparison is not None:
         yield ""
         yield from _comparison_lines(found.comparison)
+
+
+def _doubt(found: Forecast) -> str:
+    """Why the size is not sure."""
+    if round(found.unseen, 2):
+        return f"{found.unseen:.0%} of the rows are too large to try, or too deep in the source"
+    return "not all rows compress alike"
 
 
 def _split_lines(split: SplitForecast) -> Iterator[str]:

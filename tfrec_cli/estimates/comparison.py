@@ -85,20 +85,25 @@ def measure(excerpt: bytes, compression: Compression, shard_bytes: float) -> Mea
     return Measured(rounds[0][0] / total if excerpt else 1.0, write / total, read / total)
 
 
-def margin(stretches: Sequence[bytes]) -> float:
+def margin(stretches: Sequence[bytes], ratio: float, unseen: float = 0.0) -> float:
     """How far the compressed size may be from what stretches of records from all over a dataset
-    show: a share of it, three times the standard error.
+    show: a share of it, three times the standard error. ratio: what they are compressed to.
+
+    unseen: the share of records that no stretch stands for. These may vanish when compressed, or
+    not become smaller at all; so may those of all places but one.
 
     The error is that of a systematic sample by the differences of neighbours (Wolter: Introduction
     to Variance Estimation, 2007, chapter 8): what drifts slowly is met well by such a sample. How
     much each stretch is compressed is tried with zlib's fastest level.
     """
     ratios = [len(zlib.compress(data, 1)) / len(data) for data in stretches if data]
+    worst = max(1.0, 1 / ratio - 1)
     if len(ratios) < 2:
-        return 0.0
+        return worst
     squares = sum((after - before) ** 2 for before, after in pairwise(ratios))
     error = math.sqrt(squares / (2 * (len(ratios) - 1)) / len(ratios))
-    return 3 * error / (sum(ratios) / len(ratios))
+    known = 3 * error / (sum(ratios) / len(ratios))
+    return (1 - unseen) * known + unseen * worst
 
 
 def _round(chunks: Sequence[memoryview], compression: Compression) -> tuple[int, float, float]:

@@ -74,8 +74,9 @@ class Forecast:
     bytes: of the shards. seconds: of the whole run with `jobs` threads; neither the disk is
     counted nor, where records are `ordered` (shuffled or sorted), the ordering.
     source_bytes: of the source files. margin: the share by which `bytes` may be off because parts
-    of the source compress otherwise than others; 0 where nothing is compressed. problem: why DEST
-    as it is would stop the conversion.
+    of the source compress otherwise than others; 0 where nothing is compressed. unseen: the share
+    of the rows that are too large, or lie too deep in the source, to try how they compress; margin
+    allows for them. problem: why DEST as it is would stop the conversion.
     """
 
     dest: str
@@ -98,6 +99,7 @@ class Forecast:
     comparison: Comparison | None = None
     problem: str | None = None
     margin: float = 0.0
+    unseen: float = 0.0
 
 
 def forecast(
@@ -188,16 +190,19 @@ def _assembled(scene: _Scene, compared: Comparison | None, problem: str | None) 
         savings=_savings(scene),
         comparison=compared,
         problem=problem,
-        margin=_margin(scene),
+        margin=_margin(scene, found.ratio),
+        unseen=scene.sample.unseen,
     )
 
 
-def _margin(scene: _Scene) -> float:
-    """How sure the size of the shards is, as far as compression goes."""
-    stretches = [part.data for part in scene.sample.parts]
-    is_whole = len(scene.excerpt) >= scene.plain
-    plain = scene.run.dest.compression.kind == "none"
-    return 0.0 if plain or is_whole else margin(stretches)
+def _margin(scene: _Scene, ratio: float) -> float:
+    """How sure the size of the shards is, as far as compression goes. ratio: what it makes of the
+    excerpt.
+    """
+    is_whole = not scene.sample.unseen and len(scene.excerpt) >= scene.plain
+    if is_whole or scene.run.dest.compression.kind == "none":
+        return 0.0
+    return margin([part.data for part in scene.sample.parts], ratio, scene.sample.unseen)
 
 
 def _split(scene: _Scene, split: SplitPlan, ratio: float) -> SplitForecast:

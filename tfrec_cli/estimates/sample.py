@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfrec_cli._kernel.model import Encoded, FeatureColumn
-from tfrec_cli.buffers import byte_size
+from tfrec_cli.buffers import byte_size, from_numpy
 from tfrec_cli.encoding import encode_rows
 from tfrec_cli.engines.threads import ordered_flat_map, ordered_map
 from tfrec_cli.schema.infer import row_lengths
@@ -42,13 +42,18 @@ RUN = 4
 EXCERPT_BYTES = 8 * 2**20
 """Encoded bytes that are kept to try compression on, and that the footprint is taken of."""
 
+AIMED = 0.875
+"""The share of that which is aimed at, so that it holds rows that are larger than those met."""
+
 STRETCHES = 128, 48
 """Stretches of rows that are kept, from all over the source; fewer of a source of many places."""
 
 STRETCH_BYTES = 64 * 2**10
-"""Encoded bytes of each at least: twice what a compressor looks back."""
+"""Encoded bytes of each, about, where there is so much: twice what a compressor looks back."""
 
 FEW_PIECES = 16
+"""Of more places fewer stretches are kept: each may mean another place that is read for it."""
+
 GOLDEN = (5**0.5 - 1) / 2
 """The golden ratio: of its multiples, the parts behind the point spread evenly."""
 
@@ -77,6 +82,14 @@ class Part:
         view, ends = memoryview(self.data), self.ends.tolist()
         return [view[start:end] for start, end in pairwise((0, *ends))]
 
+    def within(self, size: int) -> Part:
+        """The first records, until there are `size` bytes: no more than one beyond that."""
+        count = int(np.searchsorted(self.ends, size)) + 1
+        if count >= len(self.ends):
+            return self
+        columns = tuple(FeatureColumn(c.key, c.array.slice(0, count)) for c in self.columns)
+        return Part(columns, self.data[: int(self.ends[count - 1])], self.ends[:count])
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -84,7 +97,8 @@ class Sample:
 
     rows: of the source. whole: these are all. seconds: the wall time of reading and encoding.
     sizes: records and their framed bytes, of each split that the source names, and of all (None).
-    parts: an excerpt of it.
+    parts: an excerpt of the source. unseen: the share of the rows that it says nothing of, as they
+    lie behind what was read, or are too large to take several.
     """
 
     rows: int
@@ -92,6 +106,7 @@ class Sample:
     seconds: float
     sizes: dict[str | None, tuple[int, int]]
     parts: tuple[Part, ...]
+    unseen: float = 0.0
 
     @property
     def records(self) -> int:
@@ -99,8 +114,8 @@ class Sample:
         return self.sizes[None][0]
 
     def excerpt(self, shuffled: bool) -> bytes:
-        """The framed records of the excerpt, about EXCERPT_BYTES at the most. A shuffled dataset
-        compresses less well than one whose neighbours are alike.
+        """The framed records of the excerpt: EXCERPT_BYTES at the most, or one record beyond. A
+        shuffled dataset compresses less well than one whose neighbours are alike.
         """
         if not shuffled:
             return b"".join(part.data for part in self.parts)
@@ -128,8 +143,8 @@ def take_sample(
             before = sizes.get(name, (0, 0))
             sizes[name] = before[0] + records, before[1] + size
     seconds = time.perf_counter() - began
-    parts = _excerpt(work, pieces, chosen, sizes[None], jobs)
-    return Sample(rows, rows == sum(p.rows for p in pieces), seconds, sizes, parts)
+    parts, unseen = _excerpt(work, pieces, chosen, sizes[None], jobs)
+    return Sample(rows, rows == sum(p.rows for p in pieces), seconds, sizes, parts, unseen)
 
 
 def _reading(
@@ -199,39 +214,87 @@ def _encoded(work: Work, item: Taken) -> tuple[str | None, int, int, int]:
 
 def _excerpt(
     work: Work, pieces: list[Piece], chosen: list[Piece], seen: tuple[int, int], jobs: int
-) -> tuple[Part, ...]:
+) -> tuple[tuple[Part, ...], float]:
     """A share of all rows: stretches of them, or where cells name files, runs of a few rows of each
-    of the `chosen` pieces.
+    of the `chosen` pieces. And the share of what was wanted that was not read.
     """
     records, size = seen
-    total = size / max(1, records) * sum(piece.rows for piece in pieces)
-    share = min(1.0, EXCERPT_BYTES / max(1.0, total))
-    work, loads = _described(work), _loads(work)
-    if loads:
+    mean = size / max(1, records)
+    total = mean * sum(piece.rows for piece in pieces)
+    share = 1.0 if total <= EXCERPT_BYTES else AIMED * EXCERPT_BYTES / total
+    work = _described(work)
+    if _loads(work):
         rows = sum(piece.rows for piece in chosen)
         distance = _distance(chosen, min(LOADED_ROWS, int(share * rows)))
-        read: Callable[[Piece], Iterator[Taken]] = partial(_runs, work, distance)
-    else:
-        wanted = _stretches(pieces, share)
-        chosen = [piece for piece in pieces if piece.start in wanted]
-        read = partial(_taken, work, wanted)
+        parts, _ = _kept(partial(_parts, work, partial(_runs, work, distance)), chosen, jobs)
+        return parts, 0.0
+    wanted = _stretches(pieces, share, mean)
+    chosen = [piece for piece in pieces if piece.start in wanted]
+    read = partial(_parts, work, lambda piece: _taken(work, wanted[piece.start], piece))
+    parts, met = _kept(read, chosen, jobs)
+    asked = sum(len(rows) for place in met for rows in wanted[chosen[place].start])
+    if share < 1 and len(parts) < 2:
+        return parts, 1 - share
+    return parts, 1 - sum(met.values()) / max(1, asked)
 
-    def parts(piece: Piece) -> list[Part]:
-        shown = (_shown(work, batch) for _, batch in read(piece))
-        return [Part(columns, bytes(encoded.data), encoded.ends) for columns, encoded in shown]
 
-    return tuple(part for found in ordered_map(parts, chosen, jobs) for part in found)
+Met = tuple[list[Part], int]
+"""What was kept of a piece, and how many rows were read for it."""
 
 
-def _stretches(pieces: Sequence[Piece], share: float) -> dict[int, list[range]]:
+def _kept(
+    read: Callable[[Piece], Met], pieces: Sequence[Piece], jobs: int
+) -> tuple[tuple[Part, ...], dict[int, int]]:
+    """What is read of the pieces, in their order, until EXCERPT_BYTES are held; and the rows that
+    were read of those that it is from, by their places.
+    """
+    # Records may be larger than those that were met before. Then what is kept is to be from all
+    # over the source nevertheless, so the pieces are not read from the first to the last.
+    order = sorted(range(len(pieces)), key=lambda place: place * GOLDEN % 1)
+    found, rows, left = dict[int, list[Part]](), dict[int, int](), EXCERPT_BYTES
+    met = ordered_map(read, [pieces[place] for place in order], jobs)
+    for place, (parts, count) in zip(order, met, strict=False):
+        kept, rows[place] = found.setdefault(place, []), count
+        for part in parts:
+            if left > 0:
+                kept.append(part.within(left))
+                left -= len(kept[-1].data)
+        if left <= 0:
+            break
+    return tuple(part for place in sorted(found) for part in found[place]), rows
+
+
+def _parts(work: Work, read: Callable[[Piece], Iterator[Taken]], piece: Piece) -> Met:
+    """What is read of a piece, encoded, until there are EXCERPT_BYTES."""
+    found, count, left = list[Part](), 0, EXCERPT_BYTES
+    for _, batch in read(piece):
+        columns, encoded = _shown(work, batch)
+        whole = Part(columns, bytes(encoded.data), encoded.ends)
+        part = whole.within(left)
+        # Values of their own, lest all of the batch be kept for a few of its rows.
+        rows = from_numpy(np.arange(len(part.ends)))
+        own = tuple(FeatureColumn(c.key, c.array.take(rows)) for c in part.columns)
+        found.append(replace(part, columns=own))
+        count += batch.data.num_rows if part is whole else len(part.ends)
+        left -= len(part.data)
+        if left <= 0:
+            break
+    return found, count
+
+
+def _stretches(pieces: Sequence[Piece], share: float, mean: float) -> dict[int, list[range]]:
     """About this share of all rows in stretches of one length from all over: for the first row of
-    each piece, the rows that are wanted of it, counted from there.
+    each piece, the rows that are wanted of it, counted from there, in order and each once.
+
+    mean: the bytes of a record.
     """
     if share == 1:
         return {piece.start: [range(piece.rows)] for piece in pieces}
     ends = np.cumsum([piece.rows for piece in pieces])
     most = STRETCHES[len(pieces) > FEW_PIECES]
     count = max(PIECES, min(most, EXCERPT_BYTES // STRETCH_BYTES))
+    # Of large records not so many fit.
+    count = max(1, min(count, math.ceil(EXCERPT_BYTES / max(1.0, mean))))
     step = int(ends[-1]) / count
     length = max(1, int(step * share))
     found: dict[int, list[range]] = {}
@@ -239,14 +302,17 @@ def _stretches(pieces: Sequence[Piece], share: float) -> dict[int, list[range]]:
         # In each of equal parts elsewhere, so that no rhythm of the source is met by one of these.
         row = int(number * step + number * GOLDEN % 1 * (step - length))
         piece = pieces[int(np.searchsorted(ends, row, side="right"))]
+        stretches = found.setdefault(piece.start, [])
         first = min(row - piece.start, max(0, piece.rows - length))
-        found.setdefault(piece.start, []).append(range(first, min(first + length, piece.rows)))
+        first = max(first, stretches[-1].stop if stretches else 0)
+        if first < piece.rows:
+            stretches.append(range(first, min(first + length, piece.rows)))
     return found
 
 
-def _taken(work: Work, stretches: Mapping[int, Sequence[range]], piece: Piece) -> Iterator[Taken]:
+def _taken(work: Work, wanted: Sequence[range], piece: Piece) -> Iterator[Taken]:
     """The rows of a piece that are wanted, as far as LOOKED_BYTES go."""
-    wanted, base, looked = stretches[piece.start], 0, 0
+    base = looked = 0
     for batch in read_piece(work, piece):
         end = base + batch.data.num_rows
         for rows in wanted:
