@@ -16,9 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfrec_cli import ordering
-from tfrec_cli.runlog import gaps
+from tfrec_cli.receipts import Receipts
+from tfrec_cli.runlog import RunLog, gaps
 from tfrec_cli.scratch import Scratch
-from tfrec_cli.shuffle.merge import Sorted
+from tfrec_cli.shuffle.merge import RunStack, Sorted
+from tfrec_cli.shuffle.runs import hold_run, run_path, run_schema, spill_run
+from tfrec_cli.shuffle.segments import Segments
 
 NOTE = "tfrec_cli.runlog:RunLog.note"
 MERGED = "tfrec_cli.runlog:RunLog.merged"
@@ -200,6 +203,36 @@ def test_what_is_in_memory_is_lost_and_what_was_spilled_is_not(here: Path) -> No
     assert not receipts(here)
     assert convert([*options, "out"]) == 0
     assert content(here / "out") == content(here / "whole")
+
+
+@pytest.mark.parametrize("files", [False, True])
+def test_rows_whose_runs_become_one_keep_their_receipt(tmp_path: Path, files: bool) -> None:
+    """Rows in memory that are spilled alone, and rows that are in more files than a level takes."""
+    (tmp_path / "runs").mkdir()
+    receipts = Receipts(tmp_path / "receipts")
+    log = RunLog(receipts, str(tmp_path / "runs"))
+    segments, _ = log.begin(Segments((1,)), 1)
+    stack = RunStack(str(tmp_path / "runs"), 2, 1 << 20, log.merged)
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array([1, 2], pa.uint64()), pa.array([b"a", b"b"], pa.large_binary())],
+        schema=run_schema(pa.uint64()),
+    )
+    ends = segments.ends([2], batch.column(0))
+    runs = tuple(
+        spill_run(run_path(str(tmp_path / "runs"), f"{n}"), batch, ends)
+        if files
+        else hold_run(batch, ends)
+        for n in range(3 if files else 1)
+    )
+    found = Sorted(0, 2 * len(runs), runs)
+    log.note(found)
+    stack.add(found)
+    stack.spill()
+    (run,) = stack.runs
+    _, kept = RunLog(receipts, str(tmp_path / "runs")).begin(segments, 1)
+    assert [(each.start, each.stop) for each in kept] == [(0, 2 * len(runs))]
+    assert kept[0].runs[0].path == run.path
+    assert len(list((tmp_path / "runs").iterdir())) == 2
 
 
 @pytest.mark.parametrize("place", [NOTE, MERGED, "tfrec_cli.shuffle.merge:merge_runs"])

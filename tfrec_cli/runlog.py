@@ -90,7 +90,9 @@ class RunLog:
         """The runs of `old` were merged into that of `new`, and are removed."""
         self.note(new)
         for each in old:
-            self._receipts.drop(_task(each))
+            # Where the runs of one stretch of rows are made into one, its receipt is that of `new`.
+            if _task(each) != _task(new):
+                self._receipts.drop(_task(each))
             for run in each.runs:
                 if run.path:
                     remove(run.path)
