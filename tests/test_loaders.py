@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import gzip
 import json
+import os
 import subprocess
 import sys
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -394,6 +397,52 @@ def test_files_that_no_pattern_finds_without_others(tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "d.tfrecord").write_bytes(frame(example_of(1)))
     assert "2 folders" in refusal(tmp_path, "**/[cd].tfrecord")
+
+
+NUMBERS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import load
+print([number for batch in load.load() for number in batch["x"].tolist()])
+"""
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("seed", ["0", "1"])
+def test_files_that_are_compressed_in_several_ways(
+    tmp_path: Path, framework: Framework, seed: str
+) -> None:
+    plain = frame(example_of(1))
+    (tmp_path / "pa.tfrecord").write_bytes(plain)
+    (tmp_path / "pb.tfrecord.gz").write_bytes(gzip.compress(plain))
+    if framework != "torch":
+        (tmp_path / "pc.tfrecord.zz").write_bytes(zlib.compress(b""))
+        (tmp_path / "pd.tfrecord").touch()
+    command = [sys.executable, "-m", "tfrec_cli", "loader", str(tmp_path), "--framework", framework]
+    hashing = os.environ | {"PYTHONHASHSEED": seed}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=hashing, capture_output=True, text=True, check=False
+    )
+    if framework == "torch":
+        assert (done.returncode, done.stderr) == (0, "")
+        (tmp_path / "load.py").write_text(done.stdout)
+        assert json.loads(run_with("torch", NUMBERS, tmp_path)) == [1, 1]
+        return
+    status, words = {
+        "tf": (1, "some files are GZIP and some plain and some ZLIB, and tf.data reads one kind"),
+        "grain": (2, "Grain reads records by number, which the GZIP shards do not allow"),
+    }[framework]
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (status, "", 1)
+    assert words in done.stderr
+
+
+def test_one_of_several_numbered_files(tmp_path: Path) -> None:
+    names = [f"t-train.tfrecord-0000{n}-of-00003" for n in range(3)]
+    for number, name in enumerate(names):
+        (tmp_path / name).write_bytes(frame(example_of(number)))
+    (tmp_path / "load.py").write_text(loader_script(str(tmp_path / names[0]), "torch").text)
+    assert json.loads(run_with("torch", NUMBERS, tmp_path)) == [0]
+    assert f"but not {names[1]}" in refusal(tmp_path, "*-0000[02]-of-00003")
 
 
 def test_of_sequence_examples_the_context_is_read(tmp_path: Path) -> None:

@@ -146,14 +146,14 @@ def entries(values: Mapping[str, str]) -> str:
 
 def file_pattern(names: Sequence[str]) -> str:
     """What the names of a split's files have in common, as a pattern: that of all siblings for
-    `train.tfrecord-00000-of-00010.gz`; a single other name as it is.
+    `train.tfrecord-00000-of-00010.gz` and others; a single name as it is.
     """
+    if len(names) == 1:
+        return _literal(names[0])
     head, marker, tail = names[0].partition("-00000-of-")
     siblings = f"{head}-[0-9]*-of-{tail}"
     if marker and all(fnmatchcase(name, siblings) for name in names):
         return siblings
-    if len(names) == 1:
-        return _literal(names[0])
     start = _common_start(names)
     end = _common_start([name[len(start) :][::-1] for name in names])[::-1]
     return f"{_literal(start)}*{_literal(end)}"

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tfrec_cli.dataset.manifest import Manifest, Shard, Split, load_manifest
-from tfrec_cli.dataset.naming import identifier
+from tfrec_cli.dataset.naming import DEFAULT_SPLIT, identifier
 from tfrec_cli.errors import DatasetError, counted, listed, shorten
 from tfrec_cli.inspection.payload import without_lists
 from tfrec_cli.loaders.grain import grain_script
@@ -24,8 +24,8 @@ from tfrec_cli.reading.survey import FileFacts
 FRAMEWORKS = {"tf": tensorflow_script, "torch": torch_script, "grain": grain_script}
 """What makes the script of each framework, from the manifest and the dataset's path."""
 
-# The split of files of which nobody knows one.
-_TRAIN, _OTHERS = "train", "others"
+# The split of files of which nobody knows one, where that of other files is the usual one.
+_OTHERS = "others"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,25 +91,29 @@ def _found(dataset: RecordDataset, framework: Framework) -> tuple[Manifest, str]
             f"{shown}: the files lie in {len(folders)} folders, and a script reads one. Name one "
             "of them, or bring the files together with `tfrec convert`."
         )
-    kinds = {file.container for file in files if file.records}
+    # A file without a byte has no records in any way of reading it.
+    kinds = {file.container for file in files if file.bytes}
     if framework == "tf" and len(kinds) > 1:
+        words = " and some ".join("plain" if k == "none" else k.upper() for k in sorted(kinds))
         raise DatasetError(
-            f"{shown}: some files are {listed(sorted(kinds), 3)}, and tf.data reads one kind at a "
-            "time. `tfrec convert` makes them one."
+            f"{shown}: some files are {words}, and tf.data reads one kind at a time. "
+            "`tfrec convert` makes them one."
         )
     home = folders.pop()
     splits = tuple(_splits(files))
     for split in splits:
         _check_pattern(home, [shard.name for shard in split.shards])
     first = files[0].target.path
-    compression = Compression.made(kinds.pop() if kinds else "none")  # type: ignore[arg-type]
+    # Of several, one that is compressed: it is what Grain cannot read.
+    kind = min(kinds - {"none"}, default="none")
+    compression = Compression.made(kind)  # type: ignore[arg-type]
     manifest = Manifest(identifier(Path(dataset.path).stem), compression, splits, ())
     return manifest, first if len(files) == 1 else home
 
 
 def _splits(files: Sequence[FileFacts]) -> Iterable[Split]:
     known = {file.target.split for file in files}
-    rest = _OTHERS if _TRAIN in known else _TRAIN
+    rest = _OTHERS if DEFAULT_SPLIT in known else DEFAULT_SPLIT
     found: dict[str, list[Shard]] = {}
     for file in files:
         shard = Shard(os.path.basename(file.target.path), file.records, file.bytes, 0)
