@@ -378,3 +378,13 @@ def test_long_values_have_plain_numbers(tmp_path):
     done = tfrec("stats", tmp_path / "a.tfrecord")
     assert " 400000 " in done.stdout
     assert "e+05" not in done.stdout
+
+
+def test_records_without_features_and_rare_words(tmp_path):
+    empty = write(tmp_path / "a.tfrecord", [b""] * 3)
+    for command in ("stats", "inspect"):
+        assert "the records have no features" in tfrec(command, empty).stdout
+    assert tfrec("head", empty, "-n", "0").stdout == ""
+    words = [b"hot"] * 4990 + [b"rare"] * 2 + [b"some"] * 8
+    path = write(tmp_path / "b.tfrecord", [example(entry(b"x", texts(word))) for word in words])
+    assert "hot 100%, some 0.2%, rare <0.1%" in tfrec("stats", path).stdout

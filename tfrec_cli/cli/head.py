@@ -69,6 +69,8 @@ def command(
         for record in found:
             click.echo(_json_line(json_of(record, lists, as_base64)))
         return
+    if not count:
+        return
     rows = [(record, json_of(record, lists)) for record in found]
     for line in _lines(rows, shutil.get_terminal_size((100, 24)).columns):
         say(line)

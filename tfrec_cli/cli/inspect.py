@@ -80,6 +80,8 @@ def _lines(found: Inspection) -> Iterator[str]:
     if found.features:
         yield ""
         yield from _feature_lines(found)
+    elif found.examples:
+        yield "  the records have no features"
     if found.footprint is not None:
         yield ""
         yield from footprint_lines(found.footprint)

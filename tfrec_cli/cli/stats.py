@@ -97,6 +97,8 @@ def _lines(found: Statistics) -> Iterator[str]:
     if found.skipped:
         text = f"  left out {counted(found.skipped, 'record')}; the first: {found.misfit}"
         yield from textwrap.wrap(text, WIDTH, subsequent_indent="    ")
+    if found.records and not found.features and not found.payloads:
+        yield "  the records have no features"
     rows = list(_rows(found))
     yield from _table(_numbers(rows), 2)
     yield from _table(_lists(rows), 2)
@@ -197,7 +199,7 @@ def _words(found: FeatureStatistics) -> str:
     top, total = found.top(SHOWN_WORDS), max(1, found.numbers.count)
     about = "" if found.classes is not None else "about "
     words = [
-        f"{shorten(label(found.feature, value), 24) or '(empty)'} {about}{count / total:.0%}"
+        f"{shorten(label(found.feature, value), 24) or '(empty)'} {about}{_part(count / total)}"
         for value, count in top
         if (
             count >= RARE * total
@@ -261,6 +263,11 @@ def _drift(found: Statistics) -> Iterator[str]:
     for drift in found.drift:
         text = f"drift: {shorten(drift.feature, NAME)}: {drift.text}"
         yield from textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+
+
+def _part(share: float) -> str:
+    """In whole per cent, but nothing that is there as 0%."""
+    return f"{share:.0%}" if share >= 0.01 else f"{share:.1%}" if share >= 0.001 else "<0.1%"
 
 
 def _share(part: int, whole: int) -> str:

@@ -120,7 +120,8 @@ def refuse_compressed(path: str, container: str) -> None:
     if container != "none":
         raise UsageError(
             f"{path} is {container.upper()}: nobody can jump to a record in the middle of "
-            "compressed data. Index files need --compression none."
+            "compressed data. Index files need plain records: `tfrec convert` with --compression "
+            "none makes them."
         )
 
 
