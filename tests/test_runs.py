@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,6 @@ from tfrec_cli.shuffle.merge import (
     encoded,
     merge_cut,
     merge_runs,
-    merge_segment,
     records_of,
 )
 from tfrec_cli.shuffle.runs import Room, Run, hold_run, run_path, run_schema, spill_run
@@ -52,7 +52,7 @@ def run_of(rows: list[tuple[int, int, bytes]], segments: Segments, path: Path | 
 def merged(runs: list[Run], segments: Segments) -> list[bytes]:
     found = []
     for segment in range(segments.total):
-        batch = merge_segment(runs, segment)
+        batch = merge_cut(runs, Cut(segment, segment + 1))
         found += [] if batch is None else batch.column(1).to_pylist()
     return found
 
@@ -173,15 +173,19 @@ def test_rows_of_a_run_are_read_by_position(
         for first in range(count):
             last = data.draw(st.integers(first + 1, count))
             parts = [part_of(run, segment, first, last) for run in (held, spilled)]
-            expected = held.read(segment).slice(first, last - first).to_pydict()
+            whole = merge_cut([held], Cut(segment, segment + 1))
+            assert whole is not None
+            expected = whole.slice(first, last - first).to_pydict()
             assert parts[0] == parts[1] == expected
             (keys, sizes), (others, same) = (
                 run.keys(segment, first, 40) for run in (held, spilled)
             )
             assert keys.to_pylist()[: len(others)] == others.to_pylist()
             assert sizes.tolist()[: len(same)] == same.tolist() != []
-    whole = [run.read(0, 6).column(1).to_pylist() for run in (held, spilled)]
-    assert whole == [[r[2] for r in sorted(rows, key=lambda r: r[:2])]] * 2
+    found = [merge_cut([run], Cut(0, 6)) for run in (held, spilled)]
+    assert [batch and batch.column(1).to_pylist() for batch in found] == [
+        [r[2] for r in sorted(rows, key=lambda r: r[:2])]
+    ] * 2
 
 
 def part_of(run: Run, segment: int, first: int, last: int) -> dict[str, list[Any]]:
@@ -202,23 +206,31 @@ def test_a_run_that_is_cut_or_gone_is_an_error_in_one_line(tmp_path: Path) -> No
     data = (tmp_path / "run").read_bytes()
     (tmp_path / "run").write_bytes(data[:200])
     with pytest.raises(DatasetError, match="cut short"):
-        run.read(0)
+        merge_cut([run], Cut(0, 1))
     (tmp_path / "run").unlink()
     with pytest.raises(DatasetError, match="--temp-dir"):
-        run.read(0)
+        merge_cut([run], Cut(0, 1))
 
 
 def test_a_run_that_others_wrote_into_is_an_error_in_one_line(tmp_path: Path) -> None:
     for kind, key in ((pa.uint64(), 1 << 63), (pa.large_binary(), b"key")):
         run = typed_run([(0, key, b"abc" * 100), (0, key, b"de")], kind, tmp_path / "run")
         data = (tmp_path / "run").read_bytes()
-        for at in range(8, 32 if kind == pa.uint64() else 48, 8):
-            broken = data[:at] + (1 << 40).to_bytes(8, "little") + data[at + 8 :]
-            (tmp_path / "run").write_bytes(broken)
-            segment = run.ends.tolist().index(2)
-            if at == 16 or (kind != pa.uint64() and at == 40):
-                with pytest.raises(DatasetError, match="cut short"):
-                    run.read(segment)
+        segment = run.ends.tolist().index(2)
+        part = Cut(segment, segment + 1, ((0, 0, 2),), run.size)
+        # Where two records begin and end, then where their keys do, if they are not numbers.
+        for at in range(0, 24 if kind == pa.uint64() else 48, 8):
+            for number in (-(2**63), -1, 1 << 40, 1 << 62, 2**63 - 1):
+                broken = data[:at] + number.to_bytes(8, "little", signed=True) + data[at + 8 :]
+                (tmp_path / "run").write_bytes(broken)
+                for cut in (Cut(segment, segment + 1), part):
+                    with pytest.raises(DatasetError, match=r"damaged .* Run again\.$"):
+                        merge_cut([run, run], cut)
+                with pytest.raises(DatasetError, match=r"damaged .* Run again\.$"):
+                    _ = [run.keys(segment, first, 1 << 30) for first in (0, 1)]
+                if at == 40:
+                    with pytest.raises(DatasetError, match=r"damaged .* Run again\.$"):
+                        run.key_bytes(segment)
 
 
 def test_what_memory_holds_goes_to_files_and_what_is_in_files_stays(tmp_path: Path) -> None:
@@ -360,6 +372,45 @@ def test_map_tasks_travel_and_may_run_twice(tmp_path: Path) -> None:
     )
     written = [p.read_bytes() for p in sorted((tmp_path / "out").glob("*.tfrecord-*"))]
     assert b"".join(found[0]) == b"".join(written)
+
+
+@pytest.mark.parametrize("kind", [pa.uint64(), pa.large_binary()])
+def test_calls_that_write_or_read_less_than_asked_are_made_again(
+    tmp_path: Path, kind: pa.DataType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As systems do near a full disk, beyond 2 GiB, and on network disks."""
+    writev, readv = os.writev, os.readv
+    calls = {"writev": 0, "readv": 0}
+
+    def some(buffers: list[memoryview]) -> list[memoryview]:
+        """The first seven bytes, which end in the middle of a number or behind a buffer's end."""
+        found, left = [], 7
+        for buffer in buffers:
+            data = buffer.cast("B") if buffer.nbytes else memoryview(b"")
+            found.append(data[:left])
+            left -= len(found[-1])
+        return found
+
+    def short_writev(file: int, buffers: list[memoryview]) -> int:
+        calls["writev"] += 1
+        return writev(file, some(buffers))
+
+    def short_readv(file: int, buffers: list[memoryview]) -> int:
+        calls["readv"] += 1
+        return readv(file, some(buffers))
+
+    keys: list[Any] = (
+        [n * 77 for n in range(9)] if kind == pa.uint64() else [b"k" * n for n in range(9)]
+    )
+    rows = [(n % 3, key, b"r%d" % n * (n % 4)) for n, key in enumerate(keys)]
+    whole = typed_run(rows, kind, tmp_path / "whole")
+    expected = merged([whole], Segments((2, 2, 2)))
+    monkeypatch.setattr("os.writev", short_writev)
+    monkeypatch.setattr("os.readv", short_readv)
+    run = typed_run(rows, kind, tmp_path / "run")
+    assert (tmp_path / "run").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert merged([run], Segments((2, 2, 2))) == expected
+    assert min(calls.values()) > 20
 
 
 def test_where_runs_lie() -> None:

@@ -291,7 +291,7 @@ class Ordered:
         self._log = log
         self._shared = MapWork(work, self._segments, folder, self._budget.run, size / plan.records)
         self._pieces, self._tally = plan.pieces, Tally(plan.records, size)
-        # Parts that are being made into runs, and those that wait for it.
+        # Portions that are being made into runs, and those that wait for it.
         self._portions = threading.Semaphore(2 * self._budget.workers)
         self._room = Room(self._budget.held, max(1, self._budget.run // 2) if self.spills else None)
         self._readers = readers(plan.pieces, self._budget.workers, options.memory)

@@ -74,11 +74,6 @@ def merge_cut(runs: Sequence[Run], cut: Cut) -> pa.RecordBatch | None:
     return pa.RecordBatch.from_arrays([keys.take(order), records.take(order)], ["key", "record"])
 
 
-def merge_segment(runs: Sequence[Run], segment: int) -> pa.RecordBatch | None:
-    """The records of a whole segment, as `merge_cut` gives them."""
-    return merge_cut(runs, Cut(segment, segment + 1))
-
-
 def encoded(batch: pa.RecordBatch | None) -> Encoded:
     """The records of a merged segment, back to back."""
     if batch is None:

@@ -12,7 +12,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfrec_cli.buffers import from_numpy, to_numpy
-from tfrec_cli.shuffle.runfile import NUMBER, Offsets, data_of, fill, numbers_at, offsets_of
+from tfrec_cli.shuffle.runfile import (
+    NUMBER,
+    Offsets,
+    check_offsets,
+    data_of,
+    fill,
+    numbers_at,
+    offsets_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +83,19 @@ class Pile:
         size -= count * NUMBER
         if self._binary:
             fill(file, at, [head])
-            size -= self._room_for_texts(self._numbers[first + count - 1], size)
+            texts = self._numbers[first + count - 1]
+            self._make_room_for_texts(texts, size)
+            size -= texts
             parts = [self._texts[-1].data, self._data[self._end : self._end + size]]
             fill(file, at + count * NUMBER, parts)
         else:
             fill(file, at, [head, self._data[self._end : self._end + size]])
-        data = self._numbers[first + rows]
-        if not 0 <= size - data < NUMBER:
+        middle, data = first + rows + 1, self._numbers[first + rows]
+        if self._numbers[first] or not 0 <= size - data < NUMBER:
             raise EOFError
+        check_offsets(self._index[first:middle], size)
+        if self._binary:
+            check_offsets(self._index[middle : first + count], len(self._texts[-1]))
         self._piled(rows, data)
 
     def read_part(self, file: int, at: int, rows: int, part: tuple[int, int]) -> None:
@@ -95,18 +108,18 @@ class Pile:
         places = numbers_at(file, keys_at + first * NUMBER, last - first + self._binary)
         after = keys_at + (rows + self._binary) * NUMBER
         if self._binary:
-            size = self._room_for_texts(int(places[-1] - places[0]), self.load.size)
+            check_offsets(places, self.load.size)
+            self._make_room_for_texts(int(places[-1] - places[0]), self.load.size)
             fill(file, after + int(places[0]), [self._texts[-1].data])
             after += int(numbers_at(file, after - NUMBER, 1)[0])
+        check_offsets(bounds, len(self._records) - self._end)
         self._place(last - first, bounds, places)
         size = int(bounds[-1] - bounds[0])
-        if not 0 <= size <= len(self._records) - self._end:
-            raise EOFError
         fill(file, after + int(bounds[0]), [self._data[self._end : self._end + size]])
         self._piled(last - first, size)
 
     def batch(self) -> pa.RecordBatch:
-        """All of it (`key`, `record`); the pile is empty then."""
+        """All of it (`key`, `record`), once: what was held is let go."""
         schema = run_schema(self.load.key)
         if not self.load.files:
             held, self._held = self._held, []
@@ -144,11 +157,10 @@ class Pile:
         base = keys[0] if self._binary else 0
         self._index[middle : middle + rows + self._binary] = keys - base
 
-    def _room_for_texts(self, size: int, most: int) -> int:
+    def _make_room_for_texts(self, size: int, most: int) -> None:
         if not 0 <= size <= most:
             raise EOFError
         self._texts.append(np.empty(size, np.uint8))
-        return size
 
     def _piled(self, rows: int, size: int) -> None:
         self._counts.append(rows)

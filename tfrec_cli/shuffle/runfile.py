@@ -187,6 +187,9 @@ def _write(file: IO[bytes], at: int, data: Any) -> int:
 def fill(file: int, at: int, buffers: Sequence[memoryview]) -> None:
     """Read from `at` on until all buffers are full. Raises OSError; EOFError where less is left."""
     left = sum(buffer.nbytes for buffer in buffers)
+    if not 0 <= at < 2**63:
+        # By a damaged number.
+        raise EOFError
     os.lseek(file, at, os.SEEK_SET)
     while left:
         # One call reads no more than 2 GiB.
@@ -204,15 +207,25 @@ def numbers_at(file: int, at: int, count: int) -> Offsets:
     return found
 
 
+def check_offsets(offsets: Offsets, most: int) -> None:
+    """Raise EOFError unless these numbers of a file can be where values begin and end, one behind
+    the other, `most` bytes in all or less.
+    """
+    falls = bool((offsets[1:] < offsets[:-1]).any())
+    if falls or offsets[0] < 0 or int(offsets[-1]) - int(offsets[0]) > most:
+        raise EOFError
+
+
 @contextmanager
 def opened(path: str) -> Iterator[int]:
-    """A run's file. Raises DatasetError where it cannot be read, or is shorter than it was."""
+    """A run's file. Raises DatasetError where it cannot be read, or is not as it was."""
     with keeping(path):
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             yield file
         except EOFError:
-            raise DatasetError(f"{path}: cut short by another program. Run again.") from None
+            reason = "damaged or cut short by another program"
+            raise DatasetError(f"{path}: {reason}. Run again.") from None
         finally:
             os.close(file)
 

@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from tfrec_cli.buffers import from_numpy
-from tfrec_cli.shuffle.pile import Load, Pile, run_schema
+from tfrec_cli.shuffle.pile import Pile, run_schema
 from tfrec_cli.shuffle.runfile import (
     NUMBER,
     Offsets,
     SegmentRows,
+    check_offsets,
     fill,
     numbers_at,
     offsets_of,
@@ -65,19 +66,9 @@ class Run:
         """The bytes of the segments from `segment` to before `last`."""
         return int(self.offsets[last]) - int(self.offsets[segment])
 
-    def read(self, segment: int, last: int | None = None) -> pa.RecordBatch:
-        """The records (`key`, `record`) of the segments from `segment` to before `last`; by default
-        of one. Raises DatasetError where the file cannot be read.
-        """
-        last = segment + 1 if last is None else last
-        rows, size = self.rows_of(segment, last), self.size_of(segment, last)
-        pile = Pile(Load(1, last - segment, rows, size, self.held is None, self.key))
-        self.pour(pile, segment, last)
-        return pile.batch()
-
     def pour(self, pile: Pile, segment: int, last: int) -> None:
-        """Put the records of the segments from `segment` to before `last` on a pile. Raises as
-        `read` does.
+        """Put the records of the segments from `segment` to before `last` on a pile. Raises
+        DatasetError where the file cannot be read.
         """
         begin = self._begin(segment)
         if self.held is not None:
@@ -92,7 +83,7 @@ class Run:
                 begin = end
 
     def pour_part(self, pile: Pile, segment: int, first: int, last: int) -> None:
-        """Put some records of a segment on a pile: `first` to before `last`. Raises as `read`."""
+        """Put some records of a segment on a pile: `first` to before `last`. Raises as `pour`."""
         if self.held is not None:
             pile.add(self.held.slice(self._begin(segment) + first, last - first))
             return
@@ -102,7 +93,7 @@ class Run:
 
     def keys(self, segment: int, first: int, most: int) -> tuple[pa.Array, Offsets]:
         """The keys of the records from `first` of a segment on, with the bytes of each record and
-        its key: about `most` bytes of keys, at least one. Raises as `read` does.
+        its key: about `most` bytes of keys, at least one. Raises as `pour` does.
         """
         last = min(self.rows_of(segment), first + max(1, most // (2 * NUMBER)))
         if self.held is not None:
@@ -137,12 +128,15 @@ class Run:
     def _index(self, file: int, segment: int, first: int, last: int) -> tuple[Offsets, pa.Array]:
         """Where some records begin and end, and their keys."""
         at, rows = int(self.offsets[segment]), self.rows_of(segment)
+        most = self.size_of(segment, segment + 1)
         offsets = numbers_at(file, at + first * NUMBER, last - first + 1)
+        check_offsets(offsets, most)
         at += (rows + 1) * NUMBER
         if self.key == pa.uint64():
             keys = numbers_at(file, at + first * NUMBER, last - first).view(np.uint64)
             return offsets, from_numpy(keys)
         places = numbers_at(file, at + first * NUMBER, last - first + 1)
+        check_offsets(places, most)
         texts = np.empty(int(places[-1] - places[0]), np.uint8)
         fill(file, at + (rows + 1) * NUMBER + int(places[0]), [texts.data])
         buffers = [None, pa.py_buffer(places - places[0]), pa.py_buffer(texts)]
@@ -155,12 +149,15 @@ class Run:
             return last
         at = int(self.offsets[segment]) + (self.rows_of(segment) + 1 + first) * NUMBER
         places = numbers_at(file, at, last - first + 1)
+        check_offsets(places, self.size_of(segment, segment + 1))
         fits = int(np.searchsorted(places, places[0] + most, side="right")) - 1
         return first + max(1, fits)
 
     def _key_bytes(self, file: int, segment: int) -> int:
         at, rows = int(self.offsets[segment]), self.rows_of(segment)
-        return int(numbers_at(file, at + (2 * rows + 1) * NUMBER, 1)[0])
+        size = numbers_at(file, at + (2 * rows + 1) * NUMBER, 1)
+        check_offsets(np.append(np.zeros(1, np.int64), size), self.size_of(segment, segment + 1))
+        return int(size[0])
 
 
 class Room:
