@@ -169,6 +169,19 @@ def test_version_names_the_kernel(people: Path) -> None:
     assert "kernel" in text
 
 
+@pytest.mark.parametrize("own", [None, "3"])
+def test_numpy_starts_no_threads_of_its_own_unless_asked(own: str | None) -> None:
+    code = (
+        "import os, tfrec_cli.cli, tfrec_cli.__main__ as program\n"
+        "tfrec_cli.cli.main = lambda: print(os.environ['OPENBLAS_NUM_THREADS'])\n"
+        "program.main()"
+    )
+    given = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
+    given |= {} if own is None else {"OPENBLAS_NUM_THREADS": own}
+    done = subprocess.run([sys.executable, "-c", code], env=given, check=True, capture_output=True)
+    assert done.stdout.decode().strip() == (own or "1")
+
+
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\n"
@@ -292,7 +305,7 @@ def wait_for_files(folder: Path, pattern: str, least: int = 1) -> None:
         time.sleep(0.005)
 
 
-def test_a_terminal_that_goes_away_ends_the_run_which_goes_on(people: Path) -> None:
+def test_a_run_that_its_terminal_ended_can_be_resumed(people: Path) -> None:
     (people / "big.csv").write_text("a,b\n" + "".join(f"{i},{i**7}\n" for i in range(200_000)))
     leader, follower = pty.openpty()
 

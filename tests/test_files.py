@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
@@ -139,6 +140,51 @@ def test_a_file_reached_twice_is_read_once_and_said(tmp_path: Path) -> None:
     found = expand_inputs([str(tmp_path / "d"), str(tmp_path / "d/a.csv")], CSV)
     assert [os.path.basename(f) for f in found.files] == ["a.csv"]
     assert any("read once: latest.csv, a.csv" in n for n in found.notices)
+
+
+def test_a_link_beside_its_file_is_read_once_under_one_pattern(tmp_path: Path) -> None:
+    make(tmp_path, "d/a.csv")
+    (tmp_path / "d/b.csv").symlink_to("a.csv")
+    assert names(tmp_path, "d/*.csv") == ["d/a.csv"]
+    assert names(tmp_path, "d") == ["d/a.csv"]
+
+
+def test_links_to_folders_are_told(tmp_path: Path) -> None:
+    make(tmp_path, "other/x/a.csv", "d/b.csv")
+    (tmp_path / "d/all").symlink_to("../other", target_is_directory=True)
+    assert walk(str(tmp_path / "d")).linked
+    assert not walk(str(tmp_path / "other")).linked
+
+
+class Listing:
+    """What `os.scandir` gives, in an order that a file system might have."""
+
+    def __init__(self, folder: str, backwards: bool) -> None:
+        with real_scandir(folder) as entries:
+            self._entries = sorted(entries, key=lambda e: e.name, reverse=backwards)
+
+    def __enter__(self) -> Iterator[os.DirEntry[str]]:
+        return iter(self._entries)
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+real_scandir = os.scandir
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_what_is_entered_first_does_not_depend_on_the_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backwards: bool
+) -> None:
+    make(tmp_path, "other/a.csv", "d/x/1.csv", "d/y/2.csv", "more/b.csv")
+    for name, target in (("n", "other"), ("m", "other"), ("x/up", "more"), ("y/up", "more")):
+        (tmp_path / "d" / name).symlink_to(tmp_path / target, target_is_directory=True)
+    monkeypatch.setattr(os, "scandir", lambda folder: Listing(folder, backwards))
+    found = walk(str(tmp_path / "d"))
+    assert [os.path.relpath(path, tmp_path / "d") for path in found.again] == ["n", "x/up"]
+    inside = [os.path.relpath(path, tmp_path / "d") for path in found.files]
+    assert inside == ["m/a.csv", "x/1.csv", "y/2.csv", "y/up/b.csv"]
 
 
 def test_names_that_are_not_utf8_are_read_and_can_be_shown(tmp_path: Path) -> None:
