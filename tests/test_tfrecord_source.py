@@ -23,6 +23,7 @@ import tfrec_cli
 from tfrec_cli import _kernel
 from tfrec_cli._kernel import FeatureColumn
 from tfrec_cli.cli import cli
+from tfrec_cli.cli.progress import TerminalReporter
 from tfrec_cli.dataset.manifest import load_manifest
 from tfrec_cli.errors import (
     CellError,
@@ -433,6 +434,15 @@ def test_a_schema_does_not_lose_feature_lists_unasked(tmp_path: Path) -> None:
     options = {"sequences": "context"}
     tfrec_cli.convert(str(old), tmp_path / "new", schema=schema, source_options=options)
     assert [r["x"] for r in tfrec_cli.open_dataset(tmp_path / "new")] == [0, 1, 2]
+    reporter = TerminalReporter(bar=False)
+    tfrec_cli.convert(
+        str(old), tmp_path / "told", schema=schema, source_options=options, reporter=reporter
+    )
+    (notice,) = reporter.notices
+    assert notice.endswith("1 record is a tf.train.SequenceExample, the first is record 1")
+    reporter = TerminalReporter(bar=False)
+    tfrec_cli.convert(str(old), tmp_path / "whole", source_options=options, reporter=reporter)
+    assert "-O sequences=context does nothing without --schema" in reporter.notices[-1]
     # The saved schema remembers what was asked.
     tfrec_cli.convert(str(old), tmp_path / "again", schema=tmp_path / "new" / "schema.yaml")
     # Without one, a feature may decide on the split, and nothing is lost.
@@ -457,7 +467,7 @@ def test_sequence_examples_are_passed_on(tmp_path: Path) -> None:
     message.feature_lists.feature_list["t"].feature.add().float_list.value.append(1.0)
     write(tmp_path / "a.tfrecord", [message.SerializeToString()])
     manifest = tfrec_cli.convert(tmp_path / "a.tfrecord", tmp_path / "out", verify=True)
-    assert any("1 record is tf.train.SequenceExample" in notice for notice in manifest.notices)
+    assert any("1 record is a tf.train.SequenceExample" in notice for notice in manifest.notices)
     assert all_records(tmp_path / "out") == [message.SerializeToString()]
 
 

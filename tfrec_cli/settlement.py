@@ -96,7 +96,9 @@ def settle(options: ConvertOptions, opened: Opened | None = None) -> Settled:
         survey = replace(survey, partitions=tuple(unsplit))
     if given is None and survey.records is not None:
         schema = _schema_of(survey.records, described)
-        return Settled(source, survey, schema, survey.records.features, True)
+        said = survey.records.as_they_stand
+        features = survey.records.features
+        return Settled(source, survey, schema, features, True, (said,) if said else ())
     if given is not None and survey.records is not None and survey.records.refused:
         raise SchemaError(
             f"{survey.records.refused}. Without --schema the records are written as they stand."

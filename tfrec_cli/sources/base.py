@@ -117,7 +117,8 @@ class WholeRecords:
     called so. features: what is known of them, each read as the column of its key. sure: whether
     all records are Examples of just these. arrow: for features that were made of a typed column,
     its Arrow type, as schemas spell it; empty where the type of the feature says it. refused: why a
-    schema cannot make features of them, without the full stop; empty where it can.
+    schema cannot make features of them, without the full stop; empty where it can. as_they_stand:
+    what a run without a schema should tell of that; empty for nothing.
     """
 
     column: str
@@ -125,6 +126,7 @@ class WholeRecords:
     sure: bool = True
     arrow: Mapping[str, str] = field(default_factory=dict)
     refused: str = ""
+    as_they_stand: str = ""
 
 
 @dataclass(frozen=True, slots=True)

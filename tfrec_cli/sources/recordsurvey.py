@@ -27,6 +27,9 @@ ARROW: Mapping[str, pa.DataType] = {
     "float": pa.float32(),
     "bytes": pa.binary(),
 }
+NO_LISTS = "; a schema does not reach their feature lists"
+"""How the notice on a file's SequenceExamples ends."""
+
 _NO_KIND = KINDS[0]
 
 
@@ -199,7 +202,7 @@ def _scan(file: RecordFile, run_bytes: int) -> FileScan:
 
 
 class _Runs:
-    """The records of a file, cut into ranges of about `size` bytes."""
+    """The ranges of a file, each of records of about `size` bytes."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -230,19 +233,19 @@ def _odd(file: RecordFile, tally: Tally) -> Iterator[str]:
     name = display(file.path)
     if tally.first_invalid is not None:
         number = tally.first_invalid[0]
-        yield f"{name}: {_are(tally.invalid)} no tf.train.Example, the first is record {number:,}"
+        yield f"{name}: {_are(tally.invalid)}no tf.train.Example, the first is record {number:,}"
     if tally.first_sequence is not None:
         number = tally.first_sequence[0]
         yield (
-            f"{name}: {_are(tally.sequences)} tf.train.SequenceExample, the first is record "
-            f"{number:,}; a schema does not reach their feature lists"
+            f"{name}: {_are(tally.sequences, 'a ')}tf.train.SequenceExample, the first is record "
+            f"{number:,}{NO_LISTS}"
         )
     if tally.is_full:
         yield f"{name}: its records have more than {len(tally.keys):,} features"
 
 
-def _are(records: int) -> str:
-    return f"{counted(records, 'record')} {'is' if records == 1 else 'are'}"
+def _are(records: int, article: str = "") -> str:
+    return f"{counted(records, 'record')} " + (f"is {article}" if records == 1 else "are ")
 
 
 def _gathered(

@@ -35,7 +35,14 @@ from tfrec_cli.sources.base import (
 )
 from tfrec_cli.sources.files import counted, display, fingerprint, some, unreadable
 from tfrec_cli.sources.recordfiles import RecordFile, find_record_files, gaps
-from tfrec_cli.sources.recordsurvey import ARROW, Contents, RecordRange, columns_of, survey_files
+from tfrec_cli.sources.recordsurvey import (
+    ARROW,
+    NO_LISTS,
+    Contents,
+    RecordRange,
+    columns_of,
+    survey_files,
+)
 from tfrec_cli.sources.suffixes import TFRECORD_SUFFIXES
 
 # The column of the records themselves.
@@ -105,12 +112,32 @@ class TFRecordSource:
                 replace(seen, crc32c=scan.crc32c)
                 for seen, scan in zip(prints, contents.scans, strict=True)
             ),
-            notices=(*found.notices, *contents.notices, *_notices(contents)),
+            notices=(*found.notices, *self._told(contents), *_notices(contents)),
             options=self.options.model_dump(exclude_defaults=True)
             | {"manifest": self.options.manifest},
             records=WholeRecords(
-                RECORD, contents.features, contents.sure, contents.arrow, self._refused(contents)
+                RECORD,
+                contents.features,
+                contents.sure,
+                contents.arrow,
+                self._refused(contents),
+                self._as_they_stand(),
             ),
+        )
+
+    def _told(self, contents: Contents) -> tuple[str, ...]:
+        """The notices on records; who asked for contexts alone knows what is left out."""
+        if self.options.sequences == "error":
+            return contents.notices
+        return tuple(text.removesuffix(NO_LISTS) for text in contents.notices)
+
+    def _as_they_stand(self) -> str:
+        """What to say where no schema is given; empty where nothing is."""
+        if self.options.sequences == "error":
+            return ""
+        return (
+            "-O sequences=context does nothing without --schema: records are written as they "
+            "stand, feature lists and all"
         )
 
     def _refused(self, contents: Contents) -> str:
