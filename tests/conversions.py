@@ -1,4 +1,4 @@
-"""`tfrec convert` as tests of `--resume` run it: to its end, or killed at a call."""
+"""`tfrec convert` as tests of `--resume` run it: to its end, or killed after a call."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 
 from tfrec_cli.cli import main
 
-# Runs `tfrec` and kills itself at the Nth call of a function: 0 is never.
+# Runs `tfrec` and kills itself after the Nth call of a function: 0 is never.
 KILL = """
 import importlib, os, signal, sys
-place, number, late, arguments = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "late", sys.argv[4:]
+place, number, arguments = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 module, _, name = place.rpartition(":")
 owner = importlib.import_module(module)
 *path, last = name.split(".")
@@ -27,8 +27,6 @@ def counted(*given, **named):
     number -= 1
     # Other threads may go on counting before this call is over.
     struck = number == 0
-    if struck and not late:
-        os.kill(os.getpid(), signal.SIGKILL)
     result = real(*given, **named)
     if struck:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -43,7 +41,7 @@ NOTE = "tfrec_cli.shardlog:ShardLog.note"
 
 def killed(folder: Path, arguments: list[str], place: str = NOTE, number: int = 1) -> bool:
     """Run `tfrec convert` in a process that is killed after a call; whether it was."""
-    command = [sys.executable, "-c", KILL, place, str(number), "late", "convert", *arguments, "-q"]
+    command = [sys.executable, "-c", KILL, place, str(number), "convert", *arguments, "-q"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return done.returncode != 0

@@ -48,6 +48,29 @@ class Listener:
         raise AssertionError(text)
 
 
+class Plain:
+    """A reporter that has what each must have, and no more."""
+
+    def __init__(self) -> None:
+        self.stages: list[str] = []
+
+    def stage(self, name: str, records: int | None) -> None:
+        self.stages.append(name)
+
+    def advance(self, records: int, size: int) -> None:
+        pass
+
+    def notice(self, text: str) -> None:
+        pass
+
+
+def test_a_reporter_need_not_take_what_is_waited_for(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.csv", ROWS)
+    reporter = Plain()
+    tfrec_cli.convert(source, tmp_path / "out", reporter=reporter)
+    assert "convert" in reporter.stages
+
+
 def write(path: Path, text: str) -> str:
     path.write_bytes(text.encode())
     return str(path)

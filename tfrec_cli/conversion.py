@@ -32,7 +32,7 @@ from tfrec_cli.errors import (
 from tfrec_cli.options import ConvertOptions
 from tfrec_cli.pipeline import write_splits
 from tfrec_cli.preparation import Run, checked, choose_dest, paths_of, prepare, tell
-from tfrec_cli.progress import SILENT, Reporter
+from tfrec_cli.progress import SILENT, Reporter, teller
 from tfrec_cli.receipts import Receipts
 from tfrec_cli.settlement import Opened, explain_unknown_label, open_given, settle
 from tfrec_cli.shardlog import ShardLog
@@ -80,7 +80,7 @@ def convert(
         if (kept := _up_to_date(dest, found, opened, options, check, began)) is not None:
             return Conversion(kept, is_new=False)
     where = options.engine, options.scheduler, options.jobs
-    with open_engine(*where, reporter.waiting) as engine:
+    with open_engine(*where, teller(reporter)) as engine:
         if engine.remote:
             _join(engine, dest)
         placed, here = _placed(options)
@@ -298,7 +298,8 @@ def _shard_log(run: Run, stage: Stage) -> ShardLog:
     receipts = Receipts(folder, partial(_record, run))
     log = ShardLog(receipts, run.shards if several else ())
     if run.options.index:
-        # What a run that was killed has left of them may be half.
+        # Not those of a run that was killed: nothing of them is synced, so that a machine that went
+        # down may have left them half.
         log.indexes = stage.work / f"indexes-{secrets.token_hex(8)}"
     if run.resumes is not None:
         done = log.find(stage.path, run.options.jobs)

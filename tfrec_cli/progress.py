@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 
 class Reporter(Protocol):
-    """Receives the events of one run, all in the thread that called `convert`."""
+    """Receives the events of one run, all in the thread that called `convert`.
+
+    It may also have a method `waiting(text: str) -> None`: what the run waits for now, where that
+    may take long; one line, to be shown at once.
+    """
 
     def stage(self, name: str, records: int | None) -> None:
         """A stage begins: `survey`, `check`, `shuffle`, `sort`, `split` or `convert`, with the
@@ -18,9 +23,6 @@ class Reporter(Protocol):
 
     def notice(self, text: str) -> None:
         """Something the user should know: one line, no full stop needed."""
-
-    def waiting(self, text: str) -> None:
-        """What the run waits for now, where that may take long: one line, to be shown at once."""
 
 
 class Silent:
@@ -40,3 +42,11 @@ class Silent:
 
 
 SILENT = Silent()
+
+
+def teller(reporter: Reporter) -> Callable[[str], None]:
+    """What takes the lines on what is waited for: the reporter, or nobody where it has no ear for
+    them.
+    """
+    waiting: Callable[[str], None] = getattr(reporter, "waiting", SILENT.waiting)
+    return waiting

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from tfrec_cli.checksums import file_crc32c
 from tfrec_cli.dataset.manifest import Role, SourceFile
@@ -34,8 +35,7 @@ def all_files(
     known = _known(settled)
     for print in loaded:
         before, role = known.get(print.path, (print, "loaded"))
-        read = Fingerprint(before.path, before.size, before.mtime_ns, print.crc32c, before.state)
-        known[print.path] = read, role
+        known[print.path] = replace(before, crc32c=print.crc32c), role
     _refuse_changed(before for before, _ in known.values())
     found = list(known.values())
     most = math.inf if options.limit is None else MOST_SUMMED

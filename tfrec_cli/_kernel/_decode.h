@@ -447,7 +447,7 @@ static int decode_other(Decoder *decoder, Part part) {
     return cell_take(decoder, &decoder->targets[target], part, NULL);
 }
 
-/* Whether two keys of one size are the same. Most have some bytes: to call a function for each of
+/* Whether two keys of one size are the same. Most have a few bytes: to call a function for each of
  * them takes longer than to compare them. */
 static inline int key_matches(const uint8_t *a, const uint8_t *b, int64_t size) {
     uint32_t first[2], last[2];

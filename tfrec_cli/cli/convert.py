@@ -149,19 +149,19 @@ def command(paths: tuple[str, ...], as_json: bool, quiet: bool, verify: bool, **
     began = time.monotonic()
     try:
         with profiling.recording():
-            outcome = _convert(options, reporter, verify)
+            conversion = _convert(options, reporter, verify)
     finally:
         reporter.close()
     seconds = time.monotonic() - began
     profiling.finish(options)
     if as_json:
-        document = _document(outcome, reporter, seconds) | profiling.document()
+        document = _document(conversion, reporter, seconds) | profiling.document()
         click.echo(json.dumps(document, indent=2))
     elif not quiet:
-        say(*_summary(outcome, options, seconds), err=to_stdout)
+        say(*_summary(conversion, options, seconds), err=to_stdout)
         for notice in reporter.notices:
             say(f"note: {notice}", err=True)
-    if not as_json and outcome.is_new:
+    if not as_json and conversion.is_new:
         say(*profiling.lines(), err=True)
 
 
@@ -190,24 +190,24 @@ def options_of(
     return ConvertOptions(sources=paths[:-1], dest=paths[-1], **given)
 
 
-def _document(outcome: Conversion, reporter: TerminalReporter, seconds: float) -> dict[str, Any]:
+def _document(conversion: Conversion, reporter: TerminalReporter, seconds: float) -> dict[str, Any]:
     """The manifest with what only this run knows."""
-    document: dict[str, Any] = json.loads(outcome.manifest.to_json())
+    document: dict[str, Any] = json.loads(conversion.manifest.to_json())
     seconds = round(seconds, 3)
-    told = {"up_to_date": not outcome.is_new, "seconds": seconds, "notices": reporter.notices}
+    told = {"up_to_date": not conversion.is_new, "seconds": seconds, "notices": reporter.notices}
     return document | told
 
 
-def _summary(outcome: Conversion, options: ConvertOptions, seconds: float) -> list[str]:
+def _summary(conversion: Conversion, options: ConvertOptions, seconds: float) -> list[str]:
     """What was written, in a few aligned lines; or one line that nothing had to be."""
-    manifest = outcome.manifest
+    manifest = conversion.manifest
     size = sum(shard.bytes for shard in manifest.shards)
     read = sum(file.size for file in manifest.sources if file.role in ("source", "loaded"))
     holds = (
         f"{counted(manifest.records, 'record')} in {counted(len(manifest.shards), 'shard')}, "
         f"{human_size(size)}"
     )
-    if not outcome.is_new:
+    if not conversion.is_new:
         return [f"{options.dest}: up to date, {holds}"]
     rate = manifest.records / seconds if seconds else 0
     lines = [

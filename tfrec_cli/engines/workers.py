@@ -128,8 +128,8 @@ class Workers:
         elif now - self._lively > PATIENCE:
             unfit = f" that is fit for this run ({self.notices[-1]})" if self.notices else ""
             raise EngineError(
-                f"{self.where}: no worker is left since {PATIENCE:.0f} s{unfit}. Start some, then "
-                "go on with --resume."
+                f"{self.where}: there has been no worker{unfit} for {PATIENCE:.0f} s. Start "
+                "some, then go on with --resume."
             )
         return fit
 
@@ -176,7 +176,8 @@ class Workers:
         info = self._asked(partial(self._client.scheduler_info, **self._every))
         seen = {worker: about.get("last_seen", 0.0) for worker, about in info["workers"].items()}
         silent = [who for who, when in seen.items() if when < max(seen.values()) - SLOW / 2]
-        return f"worker {listed(sorted(silent), 3)}" if silent else "workers"
+        names = f" {listed(sorted(silent), 3)}" if silent else ""
+        return f"{'worker' if len(silent) == 1 else 'workers'}{names}"
 
     def _asked(self, ask: Callable[[], Any]) -> Any:
         try:

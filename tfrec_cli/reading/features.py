@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import pyarrow as pa
 
@@ -15,9 +15,6 @@ from tfrec_cli.errors import UsageError, did_you_mean, listed
 from tfrec_cli.reading.survey import DatasetSurvey, FeatureTally
 
 NO_KIND = KINDS[0]
-_TYPES: Mapping[str, Literal["int64", "float", "bytes"]] = {
-    "int64": "int64", "float": "float", "bytes": "bytes",
-}  # fmt: skip
 _ARROW = {"int64": pa.int64(), "float": pa.float32(), "bytes": pa.binary(), NO_KIND: pa.null()}
 
 
@@ -108,7 +105,7 @@ def facts_of(info: FeatureInfo) -> FeatureFacts:
     """A feature as a manifest would have it; one without any value is taken for bytes."""
     return FeatureFacts(
         info.key,
-        _TYPES.get(info.kind, "bytes"),
+        "bytes" if info.kind == NO_KIND else cast("Literal['int64', 'float', 'bytes']", info.kind),
         info.shape or None,
         int(info.shape is None),
         missing="omit" if info.optional else "error",
