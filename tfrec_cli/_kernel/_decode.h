@@ -31,8 +31,10 @@ typedef struct {
  *
  * Scalars: `values` has a place for each record, or for bytes, until the end, `offsets[record + 1]`
  * the size. `text` has the values of bytes one after the other, copied while their record is near,
- * up to record `copied`; from there on, `starts` says where in the data they are. Lists: `offsets` has where each record's items end among the
- * `count` ones of `items`: int64, float or Bit. */
+ * up to record `copied`; from there on, `starts` says where in the data they are.
+ *
+ * Lists: `offsets` has where each record's items end among the `count` ones of `items`: int64, float
+ * or Bit. */
 typedef struct {
     Part key;
     int kind, is_list;

@@ -26,7 +26,8 @@ static int is_sound(const Column *column) {
     if (column->validity.data && !holds(column->validity, rows / 8 + (rows % 8 > 0), 1))
         return 0;
     items = rows;
-    if (column->nesting == LIST_OF_OFFSETS && !holds(column->list_offsets, rows + 1, column->list_width))
+    if (column->nesting == LIST_OF_OFFSETS &&
+        !holds(column->list_offsets, rows + 1, column->list_width))
         return 0;
     if (column->nesting != SCALAR &&
         __builtin_add_overflow(column->item_offset, column->item_length, &items))
@@ -147,7 +148,8 @@ static void raise_failure(const Failure *failure, const Table *table, int64_t li
         break;
     case FAULT_OFFSETS: {
         const Column *column = &table->columns[failure->number];
-        PyObject *key = PyBytes_FromStringAndSize((const char *)column->key, (Py_ssize_t)column->key_size);
+        PyObject *key =
+            PyBytes_FromStringAndSize((const char *)column->key, (Py_ssize_t)column->key_size);
         if (key)
             PyErr_Format(PyExc_ValueError, "column of key %R: offsets outside its buffers", key);
         Py_XDECREF(key);

@@ -32,12 +32,14 @@ static int frames_are_sound(Frames *frames) {
 
 static PyObject *survey_result(const Survey *survey) {
     PyObject *keys = PyList_New(0);
-    PyObject *facts = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(survey->count * sizeof(Facts)));
+    PyObject *facts =
+        PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(survey->count * sizeof(Facts)));
     for (int64_t s = 0; keys && facts && s < survey->count; s++) {
         const Slot *slot = &survey->slots[s];
         Py_ssize_t size = (Py_ssize_t)(slot->key.end - slot->key.at);
         PyObject *key = PyBytes_FromStringAndSize((const char *)slot->key.at, size);
-        memcpy(PyByteArray_AsString(facts) + s * (int64_t)sizeof(Facts), &slot->facts, sizeof(Facts));
+        memcpy(PyByteArray_AsString(facts) + s * (int64_t)sizeof(Facts), &slot->facts,
+               sizeof(Facts));
         if (!key || PyList_Append(keys, key))
             Py_CLEAR(keys);
         Py_XDECREF(key);
@@ -83,11 +85,13 @@ static PyObject *native_find_feature(PyObject *module, PyObject *args) {
         return NULL;
     if (frames_are_sound(&frames)) {
         Part part = {(const uint8_t *)key, (const uint8_t *)key + key_size};
-        result = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)(frames.count * 3 * (int64_t)sizeof(int64_t)));
+        result = PyByteArray_FromStringAndSize(
+            NULL, (Py_ssize_t)(frames.count * 3 * (int64_t)sizeof(int64_t)));
         if (result) {
             int64_t *found = (int64_t *)(void *)PyByteArray_AsString(result);
             Py_BEGIN_ALLOW_THREADS
-            out_of_memory = find_entries(frames.buffer.buf, frames.ends.buf, frames.count, part, found);
+            out_of_memory =
+                find_entries(frames.buffer.buf, frames.ends.buf, frames.count, part, found);
             Py_END_ALLOW_THREADS
             if (out_of_memory) {
                 Py_CLEAR(result);
