@@ -397,6 +397,30 @@ def test_a_source_that_is_linked_or_gets_other_rights_during_the_run_is_the_same
     assert os.stat(here / "x.parquet").st_ctime_ns != before
 
 
+def test_a_manifest_in_another_layout_is_the_same_manifest(here: Path) -> None:
+    tfrec_cli.convert("a.csv", "out")
+    manifest = here / "out" / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()), indent=4))
+    assert is_fresh("a.csv", "out")
+    shard = Path(shard_paths(here / "out")[0])
+    shard.write_bytes(b"")
+    with pytest.raises(DatasetError, match="finished dataset"):
+        tfrec_cli.convert("a.csv", "out")
+
+
+@pytest.mark.parametrize("text", ["", "{}", "{", '{"tfsec": 1}'])
+def test_a_damaged_manifest_is_named_where_its_dataset_would_be_replaced(
+    here: Path, text: str
+) -> None:
+    tfrec_cli.convert("a.csv", "out")
+    before = made(here / "out")
+    (here / "out" / "manifest.json").write_text(text)
+    for overwrite in (False, True):
+        with pytest.raises(DatasetError, match=r"manifest\.json that is damaged"):
+            tfrec_cli.convert("a.csv", "out", overwrite=overwrite)
+    assert made(here / "out") == before
+
+
 def test_standard_input_counts_by_its_content(here: Path) -> None:
     for name, source in (("csv", "a.csv"), ("parquet", "t.parquet")):
         pq.write_table(pa.table({"n": list(range(50))}), here / "t.parquet")

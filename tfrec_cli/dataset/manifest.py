@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -49,7 +50,8 @@ INDEXES = "index"
 
 FORMAT = 1
 Role = Literal["source", "schema", "labels", "loaded"]
-_START = b'{"tfrec":'
+# In whatever layout: formatters of repositories know JSON, too.
+_START = re.compile(rb'\s*\{\s*"tfrec"\s*:')
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +305,7 @@ def read_manifest(path: Path) -> Manifest | None:
         text = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
-    return Manifest.from_json(text, os.fspath(path)) if text.startswith(_START) else None
+    return Manifest.from_json(text, os.fspath(path)) if _START.match(text) else None
 
 
 def is_broken(path: Path) -> bool:
@@ -313,7 +315,7 @@ def is_broken(path: Path) -> bool:
     """
     try:
         text = path.read_bytes()
-        return not json.loads(text) or (not text.startswith(_START) and _is_ours(path.parent))
+        return not json.loads(text) or (not _START.match(text) and _is_ours(path.parent))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return False
     except (ValueError, RecursionError):

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from tfrec_cli.checksums import file_crc32c
 from tfrec_cli.dataset.failures import writing
-from tfrec_cli.dataset.manifest import INDEXES, MANIFEST, Manifest, read_manifest
+from tfrec_cli.dataset.manifest import INDEXES, MANIFEST, Manifest, is_broken, read_manifest
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.errors import DamageError, DatasetError, listed, shorten
 
@@ -159,6 +159,11 @@ def _foreign(dest: Dest, found: Occupant) -> str:
         return f"{dest.text} exists and {what}. {way_out}"
     if not found.strangers:
         return f"{dest.text} exists and is not a folder. {way_out}"
+    if is_broken(dest.home / MANIFEST):
+        return (
+            f"{dest.text} has a {MANIFEST} that is damaged, so that nothing tells whether tfrec "
+            f"wrote what lies there. {way_out}"
+        )
     return f"{dest.text} holds what tfrec did not write: {_some(found.strangers)}. {way_out}"
 
 
