@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from tfrec_cli.sources import decoded
 from tfrec_cli.sources.base import Needs
-from tfrec_cli.sources.decoded import cut_decoded
+from tfrec_cli.sources.decoded import BatchRows, cut_decoded
 from tfrec_cli.sources.table import TableSource
 
 WORDS = ["", "a" * 30, None, "b" * 100]
@@ -53,6 +56,30 @@ def test_runs_lists_and_structs_count_what_is_in_them() -> None:
     )
     assert cut(lists, 60) == [3, 1]
     assert cut(lists.slice(1), 60) == [2, 1]
+
+
+@pytest.mark.parametrize("values", [2, 5000])
+def test_a_dictionary_is_read_where_its_header_would_make_batches_too_small(
+    tmp_path: Path, values: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One value could have all the bytes that the header tells of: with many values, far too few
+    rows would fit.
+    """
+    monkeypatch.setattr(decoded, "MOST_BYTES", 1 << 20)
+    read = decoded._dictionary_lengths
+    asked = list[str]()
+
+    def lengths(path: str, metadata: Any, group: int, leaves: list[str]) -> Any:
+        asked.extend(leaves)
+        return read(path, metadata, group, leaves)
+
+    monkeypatch.setattr(decoded, "_dictionary_lengths", lengths)
+    texts = [f"{n % values:040}" for n in range(20_000)]
+    pq.write_table(pa.table({"x": texts}), tmp_path / "a.parquet", use_dictionary=True)
+    with pq.ParquetFile(tmp_path / "a.parquet") as file:
+        rows = BatchRows(file, str(tmp_path / "a.parquet"), ["x"], 1 << 20).of(0)
+    assert 5_000 < rows <= (1 << 20) // 40
+    assert asked == (["x"] if values > 2 else [])
 
 
 def test_what_is_spread_out_already_is_not_cut() -> None:

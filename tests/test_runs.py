@@ -384,6 +384,7 @@ def test_calls_that_write_or_read_less_than_asked_are_made_again(
 
     def some(buffers: list[memoryview]) -> list[memoryview]:
         """The first seven bytes, which end in the middle of a number or behind a buffer's end."""
+        assert max(calls.values()) < 500
         found, left = [], 7
         for buffer in buffers:
             data = buffer.cast("B") if buffer.nbytes else memoryview(b"")
