@@ -101,7 +101,7 @@ def lengths(array: pa.Array) -> npt.NDArray[np.int64]:
     if pa.types.is_fixed_size_list(kind):
         found = np.full(count, kind.list_size, np.int64)
     else:
-        found = np.diff(_offsets(array)).astype(np.int64, copy=False)
+        found = np.diff(offsets_of(array)).astype(np.int64, copy=False)
     return np.where(is_valid(array), found, 0) if array.null_count else found
 
 
@@ -113,7 +113,7 @@ def items(array: pa.Array) -> pa.Array:
     if pa.types.is_fixed_size_list(array.type):
         size = array.type.list_size
         return array.values.slice(array.offset * size, len(array) * size)
-    bounds = _offsets(array)
+    bounds = offsets_of(array)
     first = int(bounds[0])
     return array.values.slice(first, int(bounds[-1]) - first)
 
@@ -141,8 +141,10 @@ def nulled(array: pa.Array, gone: npt.NDArray[np.bool_]) -> pa.Array:
     return pa.Array.from_buffers(array.type, len(array), buffers, offset=array.offset)
 
 
-def _offsets(array: pa.Array) -> npt.NDArray[Any]:
-    """Where values begin, and where the last ends."""
+def offsets_of(array: pa.Array) -> npt.NDArray[Any]:
+    """Where the values of text, bytes or lists begin in their data, and where the last ends: int32,
+    or int64 where they are large.
+    """
     kind = array.type
     large = kind in (pa.large_string(), pa.large_binary()) or pa.types.is_large_list(kind)
     dtype = np.dtype(np.int64 if large else np.int32)

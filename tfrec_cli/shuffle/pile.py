@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tfrec_cli.buffers import from_numpy, to_numpy
+from tfrec_cli.buffers import from_numpy, offsets_of, to_numpy
 from tfrec_cli.shuffle.runfile import (
     NUMBER,
     Offsets,
@@ -19,7 +19,6 @@ from tfrec_cli.shuffle.runfile import (
     data_of,
     fill,
     numbers_at,
-    offsets_of,
 )
 
 
@@ -133,12 +132,12 @@ class Pile:
         skipped = (ends - counts) + np.arange(len(counts)) * (1 + self._binary)
         rows = np.arange(self.load.rows) + np.repeat(skipped, counts)
         keys = rows + np.repeat(counts + 1, counts)
-        records = _binary(self._joined(rows, self._bases, counts), self._records)
+        records = binary_array(self._joined(rows, self._bases, counts), self._records)
         if self._binary:
             sizes = np.array([len(text) for text in self._texts], np.int64)
             bases = [*(np.cumsum(sizes) - sizes).tolist(), int(sizes.sum())]
             texts = np.concatenate(self._texts)
-            array = _binary(self._joined(keys, bases, counts), texts)
+            array = binary_array(self._joined(keys, bases, counts), texts)
         else:
             array = from_numpy(self._index[keys].view(np.uint64))
         return pa.RecordBatch.from_arrays([array, records], schema=schema)
@@ -169,7 +168,7 @@ class Pile:
         self._end += size
 
 
-def _binary(offsets: Offsets, data: npt.NDArray[np.uint8]) -> pa.Array:
+def binary_array(offsets: Offsets, data: npt.NDArray[np.uint8]) -> pa.Array:
     """Values that lie in `data`, one behind the other."""
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)

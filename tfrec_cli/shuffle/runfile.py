@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfrec_cli._kernel import crc32c
-from tfrec_cli.buffers import to_numpy
+from tfrec_cli.buffers import offsets_of, to_numpy
 from tfrec_cli.errors import DatasetError
 from tfrec_cli.shuffle.segments import Ends
 
@@ -256,13 +256,6 @@ def _draft(path: str) -> Iterator[str]:
             with suppress(OSError):
                 os.unlink(draft)
             raise
-
-
-def offsets_of(array: pa.Array) -> Offsets:
-    """Where the values of a large_binary array begin and end in its data."""
-    if not len(array):
-        return np.zeros(1, np.int64)
-    return np.frombuffer(array.buffers()[1], np.int64, len(array) + 1, array.offset * NUMBER)
 
 
 def data_of(array: pa.Array) -> memoryview:

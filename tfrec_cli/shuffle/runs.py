@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from tfrec_cli.buffers import from_numpy
-from tfrec_cli.shuffle.pile import Pile, run_schema
+from tfrec_cli.buffers import from_numpy, offsets_of
+from tfrec_cli.shuffle.pile import Pile, binary_array, run_schema
 from tfrec_cli.shuffle.runfile import (
     NUMBER,
     Offsets,
@@ -20,7 +20,6 @@ from tfrec_cli.shuffle.runfile import (
     check_offsets,
     fill,
     numbers_at,
-    offsets_of,
     opened,
     write_batch,
     write_segments,
@@ -139,8 +138,7 @@ class Run:
         check_offsets(places, most)
         texts = np.empty(int(places[-1] - places[0]), np.uint8)
         fill(file, at + (rows + 1) * NUMBER + int(places[0]), [texts.data])
-        buffers = [None, pa.py_buffer(places - places[0]), pa.py_buffer(texts)]
-        return offsets, pa.LargeBinaryArray.from_buffers(self.key, last - first, buffers)
+        return offsets, binary_array(places - places[0], texts)
 
     def _last(self, file: int, segment: int, rows: tuple[int, int], most: int) -> int:
         """The end of those rows from the first of `rows` on whose keys are about `most` bytes."""
