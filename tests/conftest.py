@@ -65,15 +65,20 @@ def body_or_skip(name: str) -> Any:
         pytest.skip("the native kernel was not built here")
 
 
-def run_with(package: str, script: str, *args: str | Path, cwd: Path | None = None) -> str:
-    """What a Python script prints that uses a package of the extra `interop`.
-
-    It is a process of its own, since some of these packages and TensorFlow cannot be in one. Skips
-    the test where the package is not installed, unless the environment says by
-    TFREC_EXPECT_INTEROP that it must be.
+def package_or_skip(package: str) -> None:
+    """Skip the test where a package of the extra `interop` is not installed, unless the environment
+    says by TFREC_EXPECT_INTEROP that it must be.
     """
     if importlib.util.find_spec(package) is None and not os.environ.get("TFREC_EXPECT_INTEROP"):
         pytest.skip(f"the package {package} is not installed here")
+
+
+def run_with(package: str, script: str, *args: str | Path, cwd: Path | None = None) -> str:
+    """What a Python script prints that uses a package of the extra `interop`.
+
+    It is a process of its own, since some of these packages and TensorFlow cannot be in one.
+    """
+    package_or_skip(package)
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, args)],
         cwd=cwd,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import pkgutil
 import resource
 import shutil
 import signal
@@ -202,7 +203,9 @@ def _all_of(pipe: int) -> str:
 
 
 def _warm() -> None:
-    """Import what runs import, which a child finds out by doing some."""
+    """Import all of tfrec, and what else runs import, which a child finds out by doing some: a run
+    under another user may not be able to read it any more.
+    """
     script = (
         "import sys, runpy\n"
         "for args in (['convert', 't.csv', 'out', '--shuffle', '--split', 'a=.5,b=.5', '--shards',"
@@ -220,7 +223,10 @@ def _warm() -> None:
             [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False
         )
     assert done.returncode == 0, done.stderr
-    for name in done.stdout.splitlines()[-1].split():
+    import tfrec_cli
+
+    rooms = pkgutil.walk_packages(tfrec_cli.__path__, "tfrec_cli.", onerror=lambda _: None)
+    for name in (*done.stdout.splitlines()[-1].split(), *(room.name for room in rooms)):
         with suppress(ImportError):
             __import__(name)
     gc.collect()

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from conftest import EXAMPLES, run_with
+from conftest import EXAMPLES, package_or_skip, run_with
 
 import tfrec_cli
 from tfrec_cli.dataset.manifest import FeatureFacts, Shard, Split, load_manifest
@@ -331,6 +331,7 @@ def test_files_whose_names_promise_more_get_a_note(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("framework", ["tf", "torch", "grain"])
 def test_scripts_end_where_a_shard_is_gone(tmp_path: Path, framework: Framework) -> None:
+    package_or_skip("tensorflow" if framework == "tf" else framework)
     tfrec_cli.convert(EXAMPLES / "penguins.csv", tmp_path / "d", shards=2)
     script = write_script(tmp_path / "d", framework)
     sorted((tmp_path / "d").glob("*.tfrecord-*"))[0].unlink()
