@@ -648,6 +648,10 @@ def test_limits_of_the_process(theatre: Theatre, name: str) -> None:
     } <= codes
 
 
+# How Arrow ends without memory, and the loader of the system where a thread has none for its data.
+GIVEN_UP = (-signal.SIGABRT, 127)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--shuffle",), ("--compression", "gzip", "-j", "3")])
 def test_memory_runs_out(server: Server, place: Path, options: tuple[str, ...]) -> None:
@@ -663,7 +667,7 @@ def test_memory_runs_out(server: Server, place: Path, options: tuple[str, ...]) 
             ended = server.run(Run(folder, args, limits={"RLIMIT_AS": megabytes << 20}))
             what = (megabytes, ended.code, ended.err)
             codes.add(ended.code)
-            assert ended.code in (0, 1, -signal.SIGABRT), what
+            assert ended.code in (0, 1, *GIVEN_UP), what
             if ended.code == 1:
                 assert is_one_line(ended.err), what
                 assert "out of memory" in ended.err, what
