@@ -297,7 +297,11 @@ def test_a_scheduler_needs_no_tfrec(tmp_path: Path) -> None:
         made.join()
         made.wait(1)
         where = {"engine": "dask", "scheduler": made.address}
-        tfrec_cli.convert(table(tmp_path), tmp_path / "d", shards=2, shuffle=True, **where)  # type: ignore[arg-type]
+        how: dict[str, Any] = {"shards": 2, "shuffle": True, "name": "d"}
+        source = table(tmp_path)
+        tfrec_cli.convert(source, tmp_path / "d", **how, **where)
+    tfrec_cli.convert(source, tmp_path / "threads", **how)
+    assert content(tmp_path / "d") == content(tmp_path / "threads")
 
 
 @pytest.mark.slow
