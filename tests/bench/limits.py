@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -34,15 +34,20 @@ BLOCK = 4 * 2**20
 
 def main() -> None:
     """Measure what is asked for, and print a line for each figure."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("parts", nargs="*", default=list(PARTS), help=", ".join(PARTS))
+    report(__doc__, PARTS)
+    print(f"\n{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end")
+
+
+def report(about: str | None, known: Mapping[str, Callable[[], Figures]]) -> None:
+    """Measure the parts that the command line names, else all, and print a line for each figure."""
+    parser = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
+    parser.add_argument("parts", nargs="*", default=list(known), help=", ".join(known))
     asked = parser.parse_args().parts
     DATA.mkdir(parents=True, exist_ok=True)
     print("| | measured | limit |\n|---|---|---|")
     for part in asked:
-        for what, measured, limit in PARTS[part]():
+        for what, measured, limit in known[part]():
             print(f"| {what} | {measured} | {limit} |", flush=True)
-    print(f"\n{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end")
 
 
 Figures = Iterator[tuple[str, str, str]]

@@ -11,7 +11,6 @@ Data and output lie on a memory file system.
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import sys
@@ -21,7 +20,7 @@ from functools import cache
 from pathlib import Path
 
 import run
-from limits import DATA, Figures, _convert, _remove, _table
+from limits import DATA, Figures, _convert, _remove, _table, report
 
 NAMES = ("narrow", "wide")
 ROUNDS, LOOPS = 7, 2
@@ -33,14 +32,7 @@ _EXPORTED = DATA / "exported.parquet"
 
 def main() -> None:
     """Measure what is asked for, and print a line for each figure."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("parts", nargs="*", default=list(PARTS), help=", ".join(PARTS))
-    asked = parser.parse_args().parts
-    DATA.mkdir(parents=True, exist_ok=True)
-    print("| | measured | limit |\n|---|---|---|")
-    for part in asked:
-        for what, measured, limit in PARTS[part]():
-            print(f"| {what} | {measured} | {limit} |", flush=True)
+    report(__doc__, PARTS)
     _remove(_EXPORTED, *(DATA / f"reading-{name}{few}" for name in NAMES for few in ("", "-few")))
     print(f"\n{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end")
 
