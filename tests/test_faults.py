@@ -678,4 +678,5 @@ def test_memory_runs_out(server: Server, place: Path, options: tuple[str, ...]) 
             found, left = owned(Scene(), folder)
             whole = whole or found
             assert (found == whole, left) == (True, []), what
-    assert {0, 1} <= codes
+    assert 0 in codes
+    assert len(codes) > 1

@@ -136,6 +136,8 @@ def _or_first(
     """What `make` gives; where it refuses, Misfit for the first value that it does not take."""
     try:
         return make(array)
+    except MemoryError:
+        raise
     except pa.ArrowException:
         low, high = 0, len(array)
         while high - low > 1:

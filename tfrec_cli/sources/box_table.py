@@ -259,6 +259,8 @@ class _Cells:
         """Text, null where there is none."""
         try:
             texts = pc.cast(cells, pa.string())
+        except MemoryError:
+            raise
         except pa.ArrowException:
             raise self._wrong_type(role, cells, "text") from None
         texts = null_declared(texts, self.options.rules)
@@ -282,6 +284,8 @@ class _Cells:
         else:
             try:
                 values = pc.cast(cells, pa.float64(), safe=False)
+            except MemoryError:
+                raise
             except pa.ArrowException:
                 raise self._wrong_type(role, cells, "numbers") from None
         odd = pc.invert(pc.is_finite(values))

@@ -121,11 +121,15 @@ def _by_arrow(
     ragged = _RaggedRows()
     try:
         table = _read_table(data, layout, convert, None)
+    except MemoryError:
+        raise
     except (pa.ArrowException, ValueError):
         if not _is_utf8(data):  # pyarrow shows ragged rows as text, and cannot show these
             return None
         try:
             table = _read_table(data, layout, convert, ragged)
+        except MemoryError:
+            raise
         except (pa.ArrowException, ValueError):
             return None
     if table.num_rows + len(ragged.found) != count or any(row >= count for row in ragged.found):
@@ -151,6 +155,8 @@ def _read_table(
     data: bytes, layout: Layout, convert: pa_csv.ConvertOptions, handler: _RaggedRows | None
 ) -> pa.Table:
     names = [str(i) for i in range(layout.width)]
+    # Arrow's parser ends the process where it gets no memory for the cells; this raises.
+    pa.allocate_buffer(4 * len(data))
     return pa_csv.read_csv(
         pa.BufferReader(data),
         read_options=pa_csv.ReadOptions(

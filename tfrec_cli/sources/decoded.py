@@ -224,6 +224,8 @@ def _dictionary_lengths(
         with open_row_groups(path, size, metadata=metadata, read_dictionary=leaves) as file:
             batches = file.iter_batches(1, [group], columns=leaves, use_threads=False)
             return [found for column in next(batches).columns for found in _first_lengths(column)]
+    except MemoryError:
+        raise
     except (pa.ArrowException, OSError, ValueError, StopIteration):
         # Types that are stored as bytes but cannot be read as a dictionary, and damage, of which
         # reading itself tells in words.

@@ -120,6 +120,8 @@ def read_footer(path: str, int96: str = "us") -> Footer:
         if error.errno:
             raise unreadable(path, error) from error
         raise _not_parquet(path, error) from error
+    except MemoryError:
+        raise
     except (pa.ArrowException, ValueError) as error:
         raise _not_parquet(path, error) from error
     _refuse_duplicates(path, schema)

@@ -155,6 +155,8 @@ def image_size(data: bytes | memoryview, format: str) -> tuple[int, int]:
     try:
         with _open(data, format) as image:
             size = int(image.size[0]), int(image.size[1])
+    except MemoryError:
+        raise
     except Exception as error:
         # The parsers of a dozen formats on bytes from anywhere: any kind of error may come.
         raise BadImage(_words(error)) from error
@@ -177,6 +179,8 @@ def check_image(data: bytes | memoryview, format: str) -> tuple[int, int]:
             with _open(data, format) as image:
                 image.verify()
         _decode(data, format)
+    except MemoryError:
+        raise
     except Exception as error:
         raise BadImage(_words(error)) from error
     return width, height

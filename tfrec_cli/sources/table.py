@@ -168,6 +168,8 @@ def _arrow(item: Any, name: str, index: str, temp_dir: str | None) -> pa.Table |
         if not isinstance(item, pa.RecordBatchReader):
             item = pa.RecordBatchReader.from_stream(item)
         return _spool(item, temp_dir)
+    except MemoryError:
+        raise
     except (pa.ArrowException, ValueError, TypeError, OSError) as error:
         raise SourceError(f"{name}: cannot be read as a table ({_one_line(error)}).") from error
 
