@@ -6,9 +6,9 @@ import itertools
 import json
 import os
 import pickle
+import random
 import subprocess
 import sys
-import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 import tfrec_cli
 from tfrec_cli.errors import DamageError, DatasetError, UsageError
 from tfrec_cli.indexing import write_indexes
+from tfrec_cli.reading.places import places_of
 from tfrec_cli.reading.random_access import Records as ByNumber
 from tfrec_cli.records.framing import frame, read_records
 from tfrec_cli.records.index import index_name, index_text, read_index
@@ -271,9 +272,8 @@ def test_indexes_are_read_back(sizes: list[int]) -> None:
     with tempfile.NamedTemporaryFile() as file:
         file.write(index_text(ends))
         file.flush()
-        found = read_index(file.name)
-    assert found is not None
-    assert found.tolist() == ends.tolist()
+        found = [end for part in read_index(file.name) for end in part.tolist()]
+    assert found == ends.tolist()
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,8 @@ def test_what_is_no_index_is_not_used(people: Path, text: str) -> None:
     records = list(numbered(path))
     for index in (path / "index").iterdir():
         index.write_text(text)
-        assert read_index(index) is None
+        with pytest.raises(ValueError, match="is no index"):
+            list(read_index(index))
     assert list(numbered(path)) == records
 
 
@@ -454,18 +455,117 @@ def test_slices_are_lists(people: Path) -> None:
         assert dataset[some] == every[some]
 
 
-def test_indexes_take_little_memory(tmp_path: Path) -> None:
-    """Beside the array of places and the text there is a fraction of them."""
-    count = 300_000
-    ends = np.arange(1, count + 1) * np.int64(30)
-    tracemalloc.start()
-    try:
-        text = index_text(ends)
-        assert tracemalloc.get_traced_memory()[1] < 2 * len(text) + 16 * 2**20
-        (tmp_path / "a.idx").write_bytes(text)
-        tracemalloc.reset_peak()
-        before = tracemalloc.get_traced_memory()[0]
-        assert np.array_equal(read_index(tmp_path / "a.idx"), ends)  # type: ignore[arg-type]
-        assert tracemalloc.get_traced_memory()[1] - before < 2 * ends.nbytes + 32 * 2**20
-    finally:
-        tracemalloc.stop()
+def sizes_of(small: int, large: int) -> list[int]:
+    """Sizes of records, among them some that are larger than a stretch."""
+    return [large if n % 97 == 5 else n % small for n in range(1000)]
+
+
+@pytest.mark.parametrize("small", [1, 40, 3000])
+@pytest.mark.parametrize("large", [0, 4096 - 16, 4097 - 16, 20_000])
+@pytest.mark.parametrize("part", [1, 7, 1000])
+def test_places_of_some_records_find_all(tmp_path: Path, small: int, large: int, part: int) -> None:
+    records = [bytes([n % 251]) * size for n, size in enumerate(sizes_of(small, large))]
+    (tmp_path / "a.tfrecord").write_bytes(b"".join(map(frame, records)))
+    ends = np.cumsum([16 + len(record) for record in records])
+    places = places_of(np.array_split(ends, range(part, 1000, part)), 4096)
+    assert (len(places), places.end) == (1000, ends[-1])
+    starts = np.concatenate(([0], ends))
+    assert places.starts.tolist() == starts[places.numbers].tolist()
+    for first, after in itertools.pairwise(places.numbers.tolist()):
+        assert after == first + 1 or starts[after] - starts[first] < 2 * 4096
+    assert len(places.starts) <= 2 + ends[-1] // 4096 + 2 * sum(len(r) + 16 > 4096 for r in records)
+    found = numbered(tmp_path)
+    order = list(range(1000))
+    random.Random(small).shuffle(order)
+    assert [found[n] for n in order] == [records[n] for n in order]
+
+
+def test_damage_of_one_record_does_not_matter_to_those_around_it(tmp_path: Path) -> None:
+    records = [bytes([n]) * 20 for n in range(100)]
+    data = bytearray(b"".join(map(frame, records)))
+    (tmp_path / "a.tfrecord").write_bytes(data)
+    write_indexes([str(tmp_path)], ("dali",))
+    data[36 * 40 + 15] ^= 1
+    (tmp_path / "a.tfrecord").write_bytes(data)
+    found = numbered(tmp_path)
+    assert [found[n] for n in range(100) if n != 40] == records[:40] + records[41:]
+    with pytest.raises(DamageError, match="record 40, byte 1440:"):
+        found[40]
+    # Behind a length that is damaged nobody knows where records begin, but in the next stretch.
+    data[36 * 50] ^= 1
+    more = [bytes([n]) * 5000 for n in range(3)]
+    (tmp_path / "a.tfrecord").write_bytes(data + b"".join(map(frame, more)))
+    text = index_text(np.cumsum([36] * 100 + [5016] * 3))
+    (tmp_path / "index" / "a-tfrecord.idx").write_bytes(text)
+    found = numbered(tmp_path)
+    assert found[49] == records[49]
+    for number in (50, 51):
+        with pytest.raises(DamageError, match=f"record {number}, byte 1800:"):
+            found[number]
+    assert found[100:] == more
+
+
+def test_of_a_folder_with_a_damaged_file_nothing_is_indexed(tmp_path: Path) -> None:
+    good = b"".join(frame(bytes(n)) for n in range(100))
+    (tmp_path / "a.tfrecord").write_bytes(good)
+    (tmp_path / "b.tfrecord").write_bytes(good[:-1])
+    with pytest.raises(DamageError, match=r"b\.tfrecord, record 99"):
+        write_indexes([str(tmp_path)], BOTH)
+    assert sorted(os.listdir(tmp_path)) == ["a.tfrecord", "b.tfrecord"]
+    (tmp_path / "b.tfrecord").write_bytes(good)
+    write_indexes([str(tmp_path)], BOTH)
+    before = {path: path.read_bytes() for path in (tmp_path / "index").iterdir()}
+    (tmp_path / "a.tfrecord").write_bytes(good * 2)
+    (tmp_path / "b.tfrecord").write_bytes(good + b"\0")
+    with pytest.raises(DamageError, match=r"b\.tfrecord, record 100"):
+        write_indexes([str(tmp_path)], BOTH)
+    assert {path: path.read_bytes() for path in (tmp_path / "index").iterdir()} == before
+    assert sorted(os.listdir(tmp_path)) == ["a.tfrecord", "b.tfrecord", "index"]
+
+
+def test_what_a_killed_index_left_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "a.tfrecord").write_bytes(frame(b"x") * 10)
+    script = (
+        "import os, signal, sys\n"
+        "from tfrec_cli import indexing\n"
+        "indexing.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "indexing.write_indexes([sys.argv[1]], ['dali'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    assert done.returncode == -9
+    assert len(os.listdir(tmp_path)) > 2
+    write_indexes([str(tmp_path)], ("tfindex",))
+    assert sorted(os.listdir(tmp_path)) == ["a.tfrecord", "index"]
+    assert os.listdir(tmp_path / "index") == ["a-tfrecord.tfindex"]
+
+
+PEAK = """
+import resource, sys, tfrec_cli
+from tfrec_cli.indexing import write_indexes
+if sys.argv[2] == "index":
+    write_indexes([sys.argv[1]], ("dali", "tfindex"))
+else:
+    records = tfrec_cli.open_dataset(sys.argv[1]).by_number()
+    assert records[len(records) // 2] == records[-1] == b""
+try:
+    # Of what was before the program of the process was changed, this knows nothing.
+    lines = open("/proc/self/status").read().splitlines()
+    print(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
+except FileNotFoundError:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+"""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_number_of_records(tmp_path: Path) -> None:
+    peaks: dict[str, list[int]] = {}
+    for count in (100_000, 6_000_000):
+        (tmp_path / f"{count}").mkdir()
+        (tmp_path / f"{count}" / "a.tfrecord").write_bytes(frame(b"") * count)
+        # Read by its records, indexed, read by its index.
+        for way in ("read", "index", "jump"):
+            command = [sys.executable, "-c", PEAK, str(tmp_path / f"{count}"), way]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            peaks.setdefault(way, []).append(int(done.stdout))
+    for way, (few, many) in peaks.items():
+        assert many - few < 24 * 1024, way

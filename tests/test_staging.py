@@ -61,7 +61,7 @@ def is_whole(path, shard):
 
 
 def inside(monkeypatch):
-    monkeypatch.setattr(staging, "_is_mount", lambda path: True)
+    monkeypatch.setattr("tfrec_cli.dataset.stageplace._is_mount", lambda path: True)
 
 
 def aside(monkeypatch):

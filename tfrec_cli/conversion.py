@@ -259,12 +259,12 @@ def _add_extras(run: Run, stage: Stage, manifest: Manifest, indexes: Path | None
             stage.add(name, text.encode("utf-8", "surrogateescape"))
         for notice in made.notices:
             run.reporter.notice(notice)
-    if run.options.index:
+    if indexes is not None:
         from tfrec_cli.dataset.indexes import index_files
 
         names = [shard.name for shard in manifest.shards]
-        for name, lines in index_files(names, stage.path, run.options.index, indexes):
-            stage.add(name, lines)
+        for name, pieces in index_files(names, stage.path, run.options.index, indexes):
+            stage.add(name, pieces)
 
 
 def _write_staged(run: Run, stage: Stage, log: ShardLog) -> tuple[Split, ...]:

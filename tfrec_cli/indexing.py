@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tfrec_cli.dataset.failures import writing
 from tfrec_cli.dataset.indexes import index_files
-from tfrec_cli.dataset.manifest import MANIFEST, Manifest, manifest_path
+from tfrec_cli.dataset.manifest import INDEXES, MANIFEST, Manifest, manifest_path
 from tfrec_cli.dataset.naming import parse_dest
-from tfrec_cli.dataset.staging import amend
+from tfrec_cli.dataset.staging import amend, workplace
 from tfrec_cli.errors import DamageError, DatasetError
 from tfrec_cli.options import IndexFormat
 from tfrec_cli.reading.targets import Dataset, find_datasets, roll_forward
 from tfrec_cli.records.framing import promised_compression, sniff_file
-from tfrec_cli.records.index import is_index, refuse_compressed
+from tfrec_cli.records.index import index_name, is_index, refuse_compressed
 
 _HEAD = 4096
 
@@ -41,9 +40,13 @@ def write_indexes(paths: Sequence[str], formats: Sequence[IndexFormat]) -> list[
     """Write the indexes of all files that `paths` (dataset folders, files, globs) name.
 
     They lie in a folder `index` beside the files; those of a single file of tfrec's with its
-    manifest. A manifest names them. Indexes that were there are replaced. Nothing is written where
-    a file is compressed (UsageError), damaged, or not what the manifest says (DamageError); raises
-    DatasetError where there is nothing to index, or it cannot be written.
+    manifest. A manifest names them. Indexes that were there are replaced. Each file is read once,
+    and memory is bounded, whatever the number of records.
+
+    Nothing is written where a file is compressed (UsageError) or not what the manifest says
+    (DamageError), and nothing for a dataset, or a folder of files of other origin, of which a
+    record is damaged (DamageError). Raises DatasetError where there is nothing to index, or it
+    cannot be written.
     """
     for path in paths:
         roll_forward(path)
@@ -81,51 +84,79 @@ def _index(dataset: Dataset, formats: Sequence[IndexFormat]) -> Indexed:
         # A shard was named, and the manifest is that of its folder.
         owner = os.path.dirname(dataset.files[0].path) or "."
     names = [name for name in paths if name in _shards(dataset.manifest)]
-    dest = parse_dest(owner)
-    found: list[str] = []
-    records = 0
-
-    def made() -> Iterable[tuple[str, bytes]]:
-        nonlocal records
-        for name, text in index_files(names, paths.__getitem__, formats):
-            found.append(os.path.join(manifest_path(owner).parent, name))
-            records += text.count(b"\n")
-            yield name, text
-
-    amend(dest, made())
-    return Indexed(dataset.path, records // len(formats), len(names), tuple(found))
+    found = _Found(str(manifest_path(owner).parent))
+    amend(
+        parse_dest(owner),
+        lambda work: found.noted(index_files(names, paths.__getitem__, formats, work)),
+    )
+    return Indexed(dataset.path, found.lines // len(formats), len(names), tuple(found.paths))
 
 
 def _shards(manifest: Manifest) -> set[str]:
     return {shard.name for shard in manifest.shards}
 
 
+class _Found:
+    """The indexes in `home` that have gone by: their paths, and how many lines they have together.
+
+    The lines are those of all formats.
+    """
+
+    def __init__(self, home: str) -> None:
+        self.home, self.lines = home, 0
+        self.paths: list[str] = []
+
+    def noted(
+        self, indexes: Iterable[tuple[str, Iterator[bytes]]]
+    ) -> Iterator[tuple[str, Iterator[bytes]]]:
+        """The indexes themselves."""
+        for name, pieces in indexes:
+            self.paths.append(os.path.join(self.home, name))
+            yield name, self._counted(pieces)
+
+    def _counted(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            self.lines += piece.count(b"\n")
+            yield piece
+
+
 def _index_foreign(dataset: Dataset, formats: Sequence[IndexFormat]) -> Indexed:
-    """Indexes beside files of other origin, each put in its place whole."""
-    found: list[str] = []
-    records = 0
+    """Indexes beside files of other origin; those of one folder take their places together."""
+    folders: dict[str, list[str]] = {}
     for target in dataset.files:
         folder, name = os.path.split(target.path)
-        for index, text in index_files([name], Path(folder).joinpath, formats):
-            path = Path(folder, index)
-            _put(path, text)
-            found.append(str(path))
-            records += text.count(b"\n")
-    return Indexed(dataset.path, records // len(formats), len(dataset.files), tuple(found))
+        folders.setdefault(folder, []).append(name)
+    found = [_index_folder(folder, names, formats) for folder, names in folders.items()]
+    paths = [path for one in found for path in one.paths]
+    lines = sum(one.lines for one in found)
+    return Indexed(dataset.path, lines // len(formats), len(dataset.files), tuple(paths))
 
 
-def _put(path: Path, text: bytes) -> None:
-    """Write an index, over another index at most."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    with writing(path):
-        path.parent.mkdir(exist_ok=True)
-        if os.path.lexists(path) and not _is_index(path):
-            raise DatasetError(f"{path} is there and is no index. Move it away.")
-        try:
-            draft.write_bytes(text)
-            os.replace(draft, path)
-        finally:
-            draft.unlink(missing_ok=True)
+def _index_folder(folder: str, names: Sequence[str], formats: Sequence[IndexFormat]) -> _Found:
+    """The indexes of files in one folder, made beside their places and then moved there."""
+    found = _Found(folder)
+    home = Path(folder, INDEXES)
+    for name in names:
+        for kind in formats:
+            _refuse_other(home / index_name(name, kind))
+    with workplace(parse_dest(str(home))) as work, writing(home):
+        drafts = work / "drafts"
+        made = list[Path]()
+        for name, pieces in found.noted(index_files(names, Path(folder).joinpath, formats, drafts)):
+            made.append(work / os.path.basename(name))
+            with made[-1].open("wb") as file:
+                file.writelines(pieces)
+        home.mkdir(exist_ok=True)
+        for draft in made:
+            _refuse_other(home / draft.name)
+            os.replace(draft, home / draft.name)
+    return found
+
+
+def _refuse_other(path: Path) -> None:
+    """Raise DatasetError where something else than an index is at `path`."""
+    if os.path.lexists(path) and not _is_index(path):
+        raise DatasetError(f"{path} is there and is no index. Move it away.")
 
 
 def _is_index(path: Path) -> bool:

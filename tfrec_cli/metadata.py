@@ -70,7 +70,7 @@ def write_metadata(path: str, formats: Sequence[MetadataFormat]) -> Written:
         raise UsageError(NO_FOLDER)
     made = describe(manifest, formats)
     made = replace(made, notices=(*made.notices, *_left_out(dataset)))
-    amend(dest, ((name, _bytes(text)) for name, text in made.files.items()))
+    amend(dest, lambda _: ((name, _bytes(text)) for name, text in made.files.items()))
     return _written(path, manifest_path(owner).parent, made)
 
 

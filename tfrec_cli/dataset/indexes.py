@@ -17,6 +17,8 @@ from tfrec_cli.errors import UsageError
 from tfrec_cli.options import IndexFormat
 from tfrec_cli.records.index import find_records, index_name, index_text
 
+_PIECE = 1 << 20
+
 
 class IndexDraft:
     """The lines of the index of one shard, put together while its records are written.
@@ -62,29 +64,42 @@ def index_files(
     shards: Iterable[str],
     path: Callable[[str], Path],
     formats: Sequence[IndexFormat],
-    drafts: Path | None = None,
-) -> Iterator[tuple[str, bytes]]:
-    """The indexes of `shards`, each as its name in the dataset (`index/…`) and its bytes.
+    drafts: Path,
+) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """The indexes of `shards`, each as its name in the dataset (`index/…`) and its bytes in pieces
+    of about 1 MiB, to be taken before the next index is asked for.
 
     path: where a shard lies, by name. drafts: a folder in which an IndexDraft has left the lines of
-    those shards that this run has written, by name; the others are read. Raises DamageError,
-    UsageError and OSError as `records.index.find_records`.
+    those shards that this run has written, by name; of the others they are put there, by one read
+    of each. A draft is removed when it has been taken in all formats. Raises what
+    `records.index.find_records` raises, and DatasetError where a draft cannot be written.
     """
     for shard in shards:
-        text = _drafted(drafts, shard)
-        if text is None:
-            text = index_text(find_records(path(shard)))
+        draft = drafts / shard
+        if not draft.exists():
+            _write_draft(path(shard), draft)
         for kind in formats:
-            yield f"{INDEXES}/{index_name(shard, kind)}", text
+            yield f"{INDEXES}/{index_name(shard, kind)}", _pieces(draft)
+        draft.unlink()
 
 
-def _drafted(drafts: Path | None, shard: str) -> bytes | None:
-    if drafts is None:
-        return None
+def _write_draft(shard: Path, path: Path) -> None:
+    draft = IndexDraft(path)
     try:
-        return (drafts / shard).read_bytes()
-    except FileNotFoundError:
-        return None
+        start = 0
+        for ends in find_records(shard):
+            draft.add(ends - start)
+            start = int(ends[-1])
+        draft.close()
+    except BaseException:
+        draft.abort()
+        raise
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            yield piece
 
 
 def check_index(formats: Sequence[IndexFormat], compression: str, is_stdout: bool) -> None:

@@ -11,11 +11,9 @@ left is finished, resumed or removed by the next one.
 from __future__ import annotations
 
 import os
-import re
-import secrets
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -38,12 +36,13 @@ from tfrec_cli.dataset.commit import (
     write_ready,
 )
 from tfrec_cli.dataset.failures import writing
-from tfrec_cli.dataset.leftovers import RECEIPTS, entries, is_resumable, leftovers
+from tfrec_cli.dataset.leftovers import RECEIPTS, is_resumable, leftovers
 from tfrec_cli.dataset.locking import BusyError, locked_dest
 from tfrec_cli.dataset.manifest import INDEXES, MANIFEST, Manifest, SideFile, read_manifest
 from tfrec_cli.dataset.naming import Dest
-from tfrec_cli.dataset.occupant import SYSTEM, Occupant, check_dest
+from tfrec_cli.dataset.occupant import Occupant, check_dest
 from tfrec_cli.dataset.shards import ShardWriter
+from tfrec_cli.dataset.stageplace import make_stage, must_be_inside, name_stage
 from tfrec_cli.errors import DatasetError, shorten
 from tfrec_cli.interruption import Terminated, unbroken
 from tfrec_cli.options import Compression
@@ -130,13 +129,18 @@ class Stage:
                 ready = Ready(name, "inside" if inside else "folder", staged, new=new)
             self._put_unbroken(ready)
 
-    def add(self, name: str, data: bytes) -> None:
-        """Write a side file, whose entry the manifest will have. name: its own, or `index/…`."""
-        path = self._side / name
+    def add(self, name: str, data: bytes | Iterable[bytes]) -> None:
+        """Write a side file, whose entry the manifest will have. name: its own, or `index/…`. data:
+        its bytes, or pieces of them, which are written as they come.
+        """
+        path, size, crc = self._side / name, 0, 0
         with writing(f"{self.dest.text}: {name}"):
             path.parent.mkdir(exist_ok=True)
-            path.write_bytes(data)
-        self._files[name] = SideFile(name, len(data), crc32c(data))
+            with path.open("wb") as file:
+                for piece in (data,) if isinstance(data, bytes) else data:
+                    file.write(piece)
+                    size, crc = size + len(piece), crc32c(piece, crc)
+        self._files[name] = SideFile(name, size, crc)
 
     def _check_shards(self, manifest: Manifest) -> None:
         """What the disk holds is what was written, in the compression that was asked."""
@@ -234,8 +238,8 @@ def staging(
             kept = _recover(dest, sync, {resume})
         found = check_dest(dest, overwrite, sources)
         with writing(dest.text):
-            inside = inside or _must_be_inside(dest, found)
-        with _staged(dest, found, sync, kept[0] if kept else _name_stage(dest, inside)) as stage:
+            inside = inside or must_be_inside(dest, found)
+        with _staged(dest, found, sync, kept[0] if kept else name_stage(dest, inside)) as stage:
             yield stage
         if stage.committed:
             made.clear()
@@ -248,7 +252,7 @@ def _staged(dest: Dest, found: Occupant, sync: bool, folder: Path) -> Iterator[S
     try:
         with unbroken():
             with writing(dest.text):
-                _make_stage(dest, folder)
+                make_stage(dest, folder)
             stage = Stage(dest, folder, found, sync)
         yield stage
     except Terminated:
@@ -334,54 +338,16 @@ def holding(dest: Dest) -> Iterator[None]:
         yield
 
 
-def _name_stage(dest: Dest, inside: bool) -> Path:
-    number = secrets.token_hex(4)
-    name = f".tfrec-{number}" if inside else f".{dest.label}.tfrec-{number}"
-    return (dest.path if inside else dest.path.parent) / name
+SideFiles = Iterable[tuple[str, bytes | Iterable[bytes]]]
+"""Names of side files and their data, as `Stage.add` takes them."""
 
 
-def _make_stage(dest: Dest, folder: Path) -> None:
-    """Make what is not there of a staging folder."""
-    for path in (folder, folder / "data", folder / "work"):
-        path.mkdir(exist_ok=True)
-    if dest.kind == "file":
-        (folder / "side").mkdir(exist_ok=True)
-
-
-def _must_be_inside(dest: Dest, found: Occupant) -> bool:
-    """Whether DEST is a folder that cannot, or should not, become another one."""
-    if dest.kind != "folder" or found.kind == "nothing":
-        return False
-    kept = found.kind == "empty" and any(name in SYSTEM for name in entries(dest.path))
-    return kept or _is_mount(dest.path) or _is_working_folder(dest.path)
-
-
-def _is_mount(path: Path) -> bool:
-    """Mount points, bind mounts within one file system included where the system lists them."""
-    if os.path.ismount(path):
-        return True
-    real = os.fsencode(os.path.realpath(path))
-    try:
-        lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
-    except OSError:
-        return False
-    octal = re.compile(rb"\\([0-7]{3})")
-    points = (line.split(b" ")[4] for line in lines if line.count(b" ") > 4)
-    return any(octal.sub(lambda m: bytes([int(m[1], 8)]), p) == real for p in points)
-
-
-def _is_working_folder(path: Path) -> bool:
-    try:
-        return os.path.samefile(path, os.curdir)
-    except OSError:
-        return False
-
-
-def amend(dest: Dest, files: Iterable[tuple[str, bytes]], sync: bool = True) -> Manifest:
+def amend(dest: Dest, make: Callable[[Path], SideFiles], sync: bool = True) -> Manifest:
     """Add side files to the finished dataset at `dest`; return its manifest, which names them.
 
-    files: names and bytes, as those of `Stage.add`; a file of the same name is replaced. A run
-    that is killed leaves the dataset with some of them and its manifest as it was. Raises
+    make: the files, which take the place of those of the same names; it is given a folder for
+    scratch files that is there meanwhile. None is put in its place before all are there; a run that
+    is killed while they are leaves the dataset with some of them and its manifest as it was. Raises
     DatasetError where there is no dataset of ours, or another run is at work.
     """
     with locked_dest(dest) as inside:
@@ -392,12 +358,12 @@ def amend(dest: Dest, files: Iterable[tuple[str, bytes]], sync: bool = True) -> 
             raise DatasetError(f"{dest.text} holds no dataset that tfrec wrote.")
         found = Occupant("dataset", manifest)
         with writing(dest.text):
-            folder = _name_stage(dest, inside or _must_be_inside(dest, found))
+            folder = name_stage(dest, inside or must_be_inside(dest, found))
         with _staged(dest, found, sync, folder) as stage:
-            return _amend(stage, manifest, files)
+            return _amend(stage, manifest, make(stage.work))
 
 
-def _amend(stage: Stage, manifest: Manifest, files: Iterable[tuple[str, bytes]]) -> Manifest:
+def _amend(stage: Stage, manifest: Manifest, files: SideFiles) -> Manifest:
     """Move each file into its place, the manifest last."""
     home, side = stage.dest.home, stage._side
     stage._files = {file.name: file for file in manifest.files}
@@ -414,3 +380,23 @@ def _amend(stage: Stage, manifest: Manifest, files: Iterable[tuple[str, bytes]])
             os.replace(side / name, home / name)
         sync_folder(home, stage._sync)
     return manifest
+
+
+@contextmanager
+def workplace(dest: Dest, sync: bool = True) -> Iterator[Path]:
+    """A hidden folder on the file system of `dest`, which is there for the block; meanwhile no run
+    is at work on `dest`. What killed ones left is removed, unless it can be resumed.
+
+    Raises DatasetError where another run is at work, or the folder cannot be made.
+    """
+    with locked_dest(dest) as inside:
+        with writing(dest.text):
+            _recover(dest, sync, set(leftovers(dest)))
+            folder = name_stage(dest, inside)
+        try:
+            with writing(dest.text), unbroken():
+                folder.mkdir()
+            yield folder
+        finally:
+            with unbroken():
+                discard(folder)

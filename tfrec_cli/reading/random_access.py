@@ -9,19 +9,18 @@ import struct
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import SupportsIndex, overload
 
 import numpy as np
 import pyarrow as pa
 
 from tfrec_cli._kernel import masked_crc32c
-from tfrec_cli.dataset.manifest import INDEXES, manifest_path
 from tfrec_cli.errors import DamageError, DatasetError
 from tfrec_cli.reading.chunks import Chunk
+from tfrec_cli.reading.places import find_places, split_stretch, stretch_size
 from tfrec_cli.reading.targets import Target
 from tfrec_cli.records.framing import FOOTER, HEADER
-from tfrec_cli.records.index import INDEX_FORMATS, find_records, index_name, read_index
 
 OPEN_FILES = 64
 """Most files that stay open at a time, of however many the records are."""
@@ -34,8 +33,10 @@ class Records(Sequence[bytes]):
     of the files.
 
     Places come from index files where there are any that fit (see `tfrec index`); other files are
-    read once, from end to end. Can be pickled and used in several threads and processes: files are
-    opened where they are read. Each record's checksum is looked at.
+    read once, from end to end. Of small records the place of one in 4 KiB is kept (16 bytes), in
+    more than 4 GiB of files that of one in up to 64 KiB, so that a TiB costs 256 MiB; those between
+    are found when they are asked for. Can be pickled and used in several threads and processes:
+    files are opened where they are read. Each record's checksum is looked at.
 
     Raises UsageError for compressed files, DamageError for damaged records, DatasetError for files
     that cannot be read.
@@ -43,10 +44,14 @@ class Records(Sequence[bytes]):
 
     def __init__(self, files: Sequence[Target]) -> None:
         self._targets = tuple(files)
-        self._ends = [_places(target.path) for target in self._targets]
-        counts = [len(ends) for ends in self._ends]
+        paths = [target.path for target in self._targets]
+        size = stretch_size(paths)
+        self._places = [find_places(path, size) for path in paths]
+        counts = [len(places) for places in self._places]
         self._first = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
         self._open = _OpenFiles()
+        # Records are often asked for in order.
+        self._latest: _Stretch | None = None
 
     def __len__(self) -> int:
         return int(self._first[-1])
@@ -60,7 +65,7 @@ class Records(Sequence[bytes]):
     def __getitem__(self, number: SupportsIndex | slice) -> bytes | list[bytes]:
         if isinstance(number, slice):
             return [self[one] for one in self.numbers(number)]
-        frame = self._read(*self._find(number))
+        frame, _ = self._read(*self._find(number))
         return frame[HEADER : len(frame) - FOOTER]
 
     def numbers(self, those: slice) -> range:
@@ -73,8 +78,8 @@ class Records(Sequence[bytes]):
     def chunk(self, number: SupportsIndex) -> Chunk:
         """One record, as those who decode want it."""
         file, place = self._find(number)
-        frame = self._read(file, place)
-        ends, start = np.array([len(frame)], np.int64), int(self._ends[file][place]) - len(frame)
+        frame, start = self._read(file, place)
+        ends = np.array([len(frame)], np.int64)
         return Chunk(self._targets[file], pa.py_buffer(frame), ends, place, start)
 
     def _find(self, number: SupportsIndex) -> tuple[int, int]:
@@ -88,21 +93,67 @@ class Records(Sequence[bytes]):
         file = int(self._first.searchsorted(place, side="right")) - 1
         return file, int(place - self._first[file])
 
-    def _read(self, file: int, number: int) -> bytes:
-        ends, path = self._ends[file], self._targets[file].path
-        start = int(ends[number - 1]) if number else 0
-        size = int(ends[number]) - start
-        try:
-            frame = self._open.pread(path, size, start)
-        except OSError as error:
-            raise DatasetError(f"{path}: {error.strerror or error}.") from None
+    def _read(self, file: int, number: int) -> tuple[bytes, int]:
+        """The frame of a record, and where it begins."""
+        stretch = self._stretch(file, number)
+        place, ends = number - stretch.number, stretch.ends
+        if place >= len(ends):
+            raise self._damaged(file, number, stretch.start + (int(ends[-1]) if len(ends) else 0))
+        first = int(ends[place - 1]) if place else 0
+        start, size = stretch.start + first, int(ends[place]) - first
+        frame = self._bytes(file, size, start)
         data = memoryview(frame)[HEADER : size - FOOTER]
         if len(frame) < size or _CRC.unpack_from(frame, size - FOOTER)[0] != masked_crc32c(data):
-            raise DamageError(
-                f"{path}, record {number}, byte {start}: its {size} bytes are not those that were "
-                "written. `tfrec verify` lists all damage, `tfrec repair` saves what is intact."
-            )
-        return frame
+            raise self._damaged(file, number, start)
+        return frame, start
+
+    def _stretch(self, file: int, number: int) -> _Stretch:
+        """The stretch of a file that holds a record."""
+        latest = self._latest
+        if latest is not None and latest.holds(file, number):
+            return latest
+        places = self._places[file]
+        place = places.stretch(number)
+        (first, after), (start, end) = places.numbers[place:][:2], places.starts[place:][:2]
+        count, size = int(after - first), int(end - start)
+        if count == 1:
+            ends = np.array([size], np.int64)
+        else:
+            ends = split_stretch(self._bytes(file, size, int(start)), count)
+        found = _Stretch(file, int(first), int(after), int(start), ends)
+        self._latest = found
+        return found
+
+    def _bytes(self, file: int, size: int, start: int) -> bytes:
+        path = self._targets[file].path
+        try:
+            return self._open.pread(path, size, start)
+        except OSError as error:
+            raise DatasetError(f"{path}: {error.strerror or error}.") from None
+
+    def _damaged(self, file: int, number: int, start: int) -> DamageError:
+        return DamageError(
+            f"{self._targets[file].path}, record {number}, byte {start}: its bytes are not those "
+            "that were written. `tfrec verify` lists all damage, `tfrec repair` saves what is "
+            "intact."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Records of a file that lie next to each other: from `number` up to `after`, from byte `start`
+    on. ends: of each, counted from there; not of those behind a length that is damaged.
+    """
+
+    file: int
+    number: int
+    after: int
+    start: int
+    ends: np.ndarray
+
+    def holds(self, file: int, number: int) -> bool:
+        """Whether a record is among them."""
+        return file == self.file and self.number <= number < self.after
 
 
 class _OpenFiles:
@@ -152,24 +203,3 @@ class _Handle:
     def __del__(self) -> None:
         if self.number >= 0:
             os.close(self.number)
-
-
-def _places(path: str) -> np.ndarray:
-    """The ends of the records of one file, by an index that fits, or by reading it."""
-    try:
-        size = os.path.getsize(path)
-        for index in _indexes(path):
-            ends = read_index(index) if index.is_file() else None
-            if ends is not None and (int(ends[-1]) if len(ends) else 0) == size:
-                return ends
-        return find_records(path)
-    except OSError as error:
-        raise DatasetError(f"{path}: {error.strerror or error}.") from None
-
-
-def _indexes(path: str) -> Iterator[Path]:
-    """Where an index of a file may lie."""
-    folder, name = os.path.split(path)
-    for home in (Path(folder), manifest_path(path).parent):
-        for kind in INDEX_FORMATS:
-            yield home / INDEXES / index_name(name, kind)

@@ -13,14 +13,14 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from tfrec_cli import compute as pc
 from tfrec_cli.buffers import from_numpy, scalar
-from tfrec_cli.errors import DamageError, UsageError
+from tfrec_cli.errors import DamageError, DatasetError, UsageError
 from tfrec_cli.options import IndexFormat
 from tfrec_cli.records.blocks import Block, Damage, read_blocks
 from tfrec_cli.records.streams import ContentStream
@@ -66,19 +66,21 @@ def _lines(starts: np.ndarray, sizes: np.ndarray) -> pa.Buffer:
     return data.slice(0, int(np.frombuffer(offsets, np.int32)[len(lines)]))
 
 
-def read_index(path: str | os.PathLike[str]) -> np.ndarray | None:
-    """The ends of the records that an index file lists (int64); None where it is none, or lists
-    records that do not follow each other.
+def read_index(path: str | os.PathLike[str]) -> Iterator[np.ndarray]:
+    """The ends of the records that an index file lists (int64), in order, some at a time.
+
+    Raises ValueError where it is no index, or lists records that do not follow each other, when it
+    comes to that place; OSError where it cannot be read.
     """
-    found = [np.zeros(1, np.int64)]
+    end = 0
     with open(path, "rb") as file:
         while lines := file.read(_TEXT):
             # The rest of the last line; the line of an index is short.
-            ends = _ends_of(lines + file.readline(_HEAD), int(found[-1][-1]))
+            ends = _ends_of(lines + file.readline(_HEAD), end)
             if ends is None:
-                return None
-            found.append(ends)
-    return np.concatenate(found)[1:]
+                raise ValueError(f"{os.fspath(path)} is no index")
+            yield ends
+            end = int(ends[-1])
 
 
 def _ends_of(lines: bytes, start: int) -> np.ndarray | None:
@@ -103,16 +105,23 @@ def is_index(head: bytes) -> bool:
     return _LINES.fullmatch(head) is not None
 
 
-def find_records(path: str | os.PathLike[str]) -> np.ndarray:
-    """The ends of all records of a plain TFRecord file (int64), found by reading it.
+def find_records(path: str | os.PathLike[str]) -> Iterator[np.ndarray]:
+    """The ends of all records of a plain TFRecord file (int64), in order, some at a time, found by
+    reading it.
 
-    Both checksums of each are looked at. Raises DamageError where a record is damaged, UsageError
-    where the file is compressed, OSError where it cannot be read.
+    Both checksums of each are looked at. Memory is bounded by 4 MiB and the largest record. Raises
+    DamageError where a record is damaged, UsageError where the file is compressed, DatasetError
+    where it cannot be read.
     """
-    with open(path, "rb") as file:
-        stream = ContentStream(file)
-        refuse_compressed(os.fspath(path), stream.container)
-        return _ends(os.fspath(path), read_blocks(stream))
+    name = os.fspath(path)
+    try:
+        with open(path, "rb") as file:
+            stream = ContentStream(file)
+            refuse_compressed(name, stream.container)
+            for part in read_blocks(stream):
+                yield _ends(name, part)
+    except OSError as error:
+        raise DatasetError(f"{name}: {error.strerror or error}.") from None
 
 
 def refuse_compressed(path: str, container: str) -> None:
@@ -125,13 +134,10 @@ def refuse_compressed(path: str, container: str) -> None:
         )
 
 
-def _ends(path: str, parts: Iterable[Block | Damage]) -> np.ndarray:
-    found = [np.zeros(0, np.int64)]
-    for part in parts:
-        if isinstance(part, Damage):
-            raise DamageError(
-                f"{path}, record {part.record}, byte {part.offset}: {part.kind}: {part.text}. "
-                "Save what is intact with tfrec repair, and index that."
-            )
-        found.append(part.ends + part.offset)
-    return np.concatenate(found)
+def _ends(path: str, part: Block | Damage) -> np.ndarray:
+    if isinstance(part, Damage):
+        raise DamageError(
+            f"{path}, record {part.record}, byte {part.offset}: {part.kind}: {part.text}. "
+            "Save what is intact with tfrec repair, and index that."
+        )
+    return part.ends + part.offset
