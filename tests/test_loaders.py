@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zlib
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -391,12 +392,10 @@ def test_files_of_other_origin(tmp_path: Path, names: list[str], framework: Fram
     assert sorted(json.loads(run_with(PACKAGES[framework], code, tmp_path))) == list(range(ROWS))
 
 
-def test_files_that_no_pattern_finds_without_others(tmp_path: Path) -> None:
-    for name in ("a", "b", "c"):
-        (tmp_path / f"{name}.tfrecord").write_bytes(frame(example_of(1)))
-    assert "but not b.tfrecord" in refusal(tmp_path, "[ac].tfrecord")
+def test_files_in_several_folders_have_no_script(tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
-    (tmp_path / "more" / "d.tfrecord").write_bytes(frame(example_of(1)))
+    for name in ("c", "more/d"):
+        (tmp_path / f"{name}.tfrecord").write_bytes(frame(example_of(1)))
     assert "2 folders" in refusal(tmp_path, "**/[cd].tfrecord")
 
 
@@ -443,7 +442,76 @@ def test_one_of_several_numbered_files(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(frame(example_of(number)))
     (tmp_path / "load.py").write_text(loader_script(str(tmp_path / names[0]), "torch").text)
     assert json.loads(run_with("torch", NUMBERS, tmp_path)) == [0]
-    assert f"but not {names[1]}" in refusal(tmp_path, "*-0000[02]-of-00003")
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize(
+    ("asked", "later"),
+    [
+        # Others are there that the pattern of these would find.
+        ("part-[ac].tfrecord", None),
+        ("x-0000[02]-of-00003", None),
+        # They have no beginning in common, so that whatever comes there would be found.
+        ("[nv]*.tfrecord", "w.tfrecord"),
+        ("*.record", "z.record"),
+    ],
+)
+def test_nothing_else_in_the_folder_is_read(
+    tmp_path: Path, asked: str, later: str | None, framework: Framework
+) -> None:
+    names = [
+        *("part-a.tfrecord", "part-b.tfrecord", "part-c.tfrecord"),
+        *("x-00000-of-00003", "x-00001-of-00003", "x-00002-of-00003"),
+        *("n[1].tfrecord", "v*.tfrecord", "c.record", "d.record"),
+    ]
+    (tmp_path / "there").mkdir()
+    for number, name in enumerate(names):
+        (tmp_path / "there" / name).write_bytes(frame(example_of(number)))
+    text = loader_script(str(tmp_path / "there" / asked), framework).text
+    (tmp_path / "load.py").write_text(text)
+    if later:
+        (tmp_path / "there" / later).write_bytes(frame(example_of(99)))
+    asked_for = [n for n, name in enumerate(names) if fnmatchcase(name, asked)]
+    assert len(asked_for) == 2
+    code = NUMBERS.replace(".tolist()", ".numpy().tolist()") if framework == "tf" else NUMBERS
+    assert json.loads(run_with(PACKAGES[framework], code, tmp_path)) == asked_for
+
+
+RAGGED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import json, load, numpy as np
+if __name__ == "__main__":
+    found = []
+    for batch in load.load(**json.loads(sys.argv[2])):
+        value = batch["x"]
+        if hasattr(value, "rows"):
+            found += [row.tolist() for row in value.rows()]
+        elif hasattr(value, "to_list"):
+            found += value.to_list()
+        else:
+            found += [r[:n].tolist() for r, n in zip(value, batch["x/lengths"])]
+    print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_files_that_differ_in_what_their_records_have(tmp_path: Path, framework: Framework) -> None:
+    """Without a record, with a value in each, with lists; and one lacks a feature of the others."""
+    tables = [
+        pa.table({"x": [1, 2]}),
+        pa.table({"x": [[3], [4, 5]], "y": [None, 7]}),
+        pa.table({"x": [[6, 7]], "y": [8]}),
+    ]
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "p.tfrecord").touch()
+    for number, table in enumerate(tables):
+        tfrec_cli.convert(table, tmp_path / f"{number}.tfrecord")
+        (tmp_path / f"{number}.tfrecord").rename(tmp_path / "there" / f"p{number}.tfrecord")
+    (tmp_path / "load.py").write_text(loader_script(str(tmp_path / "there"), framework).text)
+    for options in ({}, {"workers": 2}) if framework == "torch" else ({},):
+        printed = run_with(PACKAGES[framework], RAGGED, tmp_path, json.dumps(options))
+        assert sorted(json.loads(printed.splitlines()[-1])) == [[1], [2], [3], [4, 5], [6, 7]]
 
 
 def test_of_sequence_examples_the_context_is_read(tmp_path: Path) -> None:

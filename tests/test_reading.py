@@ -311,6 +311,22 @@ def test_sequence_examples_are_read_as_far_as_their_context(tmp_path):
     assert opened.survey().sequences == 1
 
 
+def test_features_as_told_need_no_look_at_the_records(tmp_path, dataset):
+    path = write(tmp_path / "a.tfrecord", RECORDS)
+    told = {"t": ("bytes", (), True), "z": ("float", (2,), True), "x": ("int64", None, False)}
+    opened = tfrec_cli.open_dataset(path, features=told)
+    assert rows(opened, columns=list(told))[1] == {"t": b"a", "z": None, "x": [1]}
+    assert opened._survey is None
+    wrong = tfrec_cli.open_dataset(path, features={"x": ("float", (), False)})
+    with pytest.raises(DatasetError, match="record 0, .*x: it is int64 here, but the reader expec"):
+        rows(wrong, columns=["x"])
+    for form in (("int", (), False), ("int64", ()), ("int64", ("1",), False), None):
+        with pytest.raises(UsageError, match="'x': .* is no feature"):
+            tfrec_cli.open_dataset(path, features={"x": form})
+    # A manifest knows better.
+    assert tfrec_cli.open_dataset(dataset, features=told).features["n"].kind == "int64"
+
+
 def test_what_is_no_path_is_refused_in_words():
     with pytest.raises(UsageError, match="3 is no path"):
         tfrec_cli.open_dataset(3)

@@ -191,16 +191,19 @@ def open_dataset(
     *,
     jobs: int | None = None,
     on_error: Literal["fail", "skip"] = "fail",
+    features: Mapping[str, tuple[str, tuple[int, ...] | None, bool]] | None = None,
 ) -> RecordDataset:
     """A dataset to read: a folder with or without a manifest, TFRecord files of any origin, a glob.
 
     Has `features`, `batches(columns, split)` of Arrow record batches, `records()` as bytes, a
     length, and iterates over dicts. jobs: threads that decode. on_error: `skip`
-    leaves out records that are no Example, or not as the others. Raises TfrecError.
+    leaves out records that are no Example, or not as the others. features: what the records hold
+    where no manifest says it, so that they are not looked at for that: `{key: (type, shape, may be
+    missing)}`, the shape of a list of any length being None. Raises TfrecError.
     """
     from tfrec_cli.reading import open_dataset as opened
 
-    return opened(path, jobs, on_error)
+    return opened(path, jobs, on_error, features)
 
 
 def _sources(source: Any) -> tuple[Any, ...]:

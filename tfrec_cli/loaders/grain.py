@@ -59,11 +59,11 @@ def load(
     seed: shuffles all records, in each epoch otherwise; None keeps the order. epochs: None is
     endless. shard: number of this process and how many there are. workers: processes that read.
     """
-    files = sorted(str(path) for path in Path(dataset).glob(FILES[split]))
+    files = sorted(str(p) for name in FILES[split] for p in Path(dataset).glob(name))
     if len(files) != SHARDS[split]:
         found = f"{{len(files)}} of {{SHARDS[split]}} files match {{FILES[split]}}"
         raise FileNotFoundError(f"{{dataset}}: {{found}}")
-    opened = tfrec_cli.open_dataset(files)
+    opened = tfrec_cli.open_dataset(files, features=FEATURES)
     records = grain.MapDataset.source(opened.by_number())
     records = records[shard[0] :: shard[1]]
     if seed is not None:

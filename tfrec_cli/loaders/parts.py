@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -17,7 +18,7 @@ Framework = Literal["tf", "torch", "grain"]
 
 _DATA = """\
 DATASET = Path({path})
-FILES = {{
+FILES = {{  # patterns, or names
 {files}
 }}
 SHARDS = {{  # how many files match
@@ -101,11 +102,12 @@ def common(manifest: Manifest, dataset: str) -> dict[str, str]:
     splits = [split for split in manifest.splits if split.shards]
     if not splits:
         raise DatasetError(f"{dataset}: the manifest names no shards, so there is nothing to read.")
-    file = Path(dataset)
+    home = Path(dataset)
+    home = home.parent if home.is_file() else home
     data = _DATA.format(
-        path=repr(str(file.parent if file.is_file() else file)),
+        path=repr(str(home)),
         files=entries(
-            {s.name: repr(file_pattern([shard.name for shard in s.shards])) for s in splits}
+            {s.name: _listed(file_patterns([f.name for f in s.shards], home)) for s in splits}
         ),
         shards=entries({s.name: str(len(s.shards)) for s in splits}),
         records=entries({s.name: str(s.records) for s in splits}),
@@ -144,9 +146,26 @@ def entries(values: Mapping[str, str]) -> str:
     return "\n".join(f"    {key!r}: {value}," for key, value in values.items())
 
 
-def file_pattern(names: Sequence[str]) -> str:
-    """What the names of a split's files have in common, as a pattern: that of all siblings for
-    `train.tfrecord-00000-of-00010.gz` and others; a single name as it is.
+def file_patterns(names: Sequence[str], home: Path) -> list[str]:
+    """Patterns that find the files of a split in the folder `home`, and no others: one for what the
+    names have in common, or each name where that is too little.
+    """
+    pattern = _pattern(names)
+    if pattern is None or any(n not in names for n in _entries(home) if fnmatchcase(n, pattern)):
+        return [_literal(name) for name in names]
+    return [pattern]
+
+
+def _entries(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _pattern(names: Sequence[str]) -> str | None:
+    """That of all siblings for `train.tfrecord-00000-of-00010.gz` and others; a single name as it
+    is; None where names begin in different ways, so that others in the folder may match tomorrow.
     """
     if len(names) == 1:
         return _literal(names[0])
@@ -156,7 +175,14 @@ def file_pattern(names: Sequence[str]) -> str:
         return siblings
     start = _common_start(names)
     end = _common_start([name[len(start) :][::-1] for name in names])[::-1]
-    return f"{_literal(start)}*{_literal(end)}"
+    return f"{_literal(start)}*{_literal(end)}" if start else None
+
+
+def _listed(patterns: Sequence[str]) -> str:
+    """The code of a list, a line for each of several."""
+    if len(patterns) == 1:
+        return repr(list(patterns))
+    return "".join(["[\n", *(f"        {pattern!r},\n" for pattern in patterns), "    ]"])
 
 
 def _common_start(names: Sequence[str]) -> str:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tfrec_cli.dataset.manifest import Manifest, Shard, Split, load_manifest
 from tfrec_cli.dataset.naming import DEFAULT_SPLIT, identifier
-from tfrec_cli.errors import DatasetError, counted, listed, shorten
+from tfrec_cli.errors import DatasetError, counted, shorten
 from tfrec_cli.inspection.payload import without_lists
 from tfrec_cli.loaders.grain import grain_script
-from tfrec_cli.loaders.parts import Framework, file_pattern
+from tfrec_cli.loaders.parts import Framework
 from tfrec_cli.loaders.tensorflow import tensorflow_script
 from tfrec_cli.loaders.torch import torch_script
 from tfrec_cli.options import Compression
@@ -41,7 +40,7 @@ def loader_script(path: str, framework: Framework) -> Script:
 
     Where no manifest says what the features are, all records are looked at for it. Raises
     DatasetError where there is nothing to read, where the records have no features, and for files
-    that no script finds by one pattern in one folder; DamageError at damage, and where a shard
+    that lie in several folders; DamageError at damage, and where a shard
     that the manifest names is not there.
     """
     dataset = open_dataset(path)
@@ -101,8 +100,6 @@ def _found(dataset: RecordDataset, framework: Framework) -> tuple[Manifest, str]
         )
     home = folders.pop()
     splits = tuple(_splits(files))
-    for split in splits:
-        _check_pattern(home, [shard.name for shard in split.shards])
     first = files[0].target.path
     # Of several, one that is compressed: it is what Grain cannot read.
     kind = min(kinds - {"none"}, default="none")
@@ -119,14 +116,3 @@ def _splits(files: Sequence[FileFacts]) -> Iterable[Split]:
         shard = Shard(os.path.basename(file.target.path), file.records, file.bytes, 0)
         found.setdefault(file.target.split or rest, []).append(shard)
     return (Split(name, tuple(shards)) for name, shards in found.items())
-
-
-def _check_pattern(home: str, names: Sequence[str]) -> None:
-    """Raise DatasetError where the pattern of some files in a folder finds others as well."""
-    pattern = file_pattern(names)
-    others = [n for n in sorted(os.listdir(home)) if fnmatchcase(n, pattern) and n not in names]
-    if others:
-        raise DatasetError(
-            f"{shorten(home, 1000)}: no pattern finds the {len(names)} files from {names[0]} to "
-            f"{names[-1]} but not {listed(others, 3)}. Put them into a folder of their own."
-        )

@@ -44,7 +44,7 @@ def load(split={split}, batch_size=32, shuffle=0, dataset=DATASET):
 
     shuffle: how many records tf.data holds to shuffle among; 0 keeps the order of the files.
     """
-    files = sorted(str(path) for path in Path(dataset).glob(FILES[split]))
+    files = sorted(str(p) for name in FILES[split] for p in Path(dataset).glob(name))
     if len(files) != SHARDS[split]:
         found = f"{{len(files)}} of {{SHARDS[split]}} files match {{FILES[split]}}"
         raise FileNotFoundError(f"{{dataset}}: {{found}}")

@@ -60,7 +60,7 @@ class Batches(IterableDataset):
     """
 
     def __init__(self, split, batch_size, shuffle=0, seed=0, dataset=DATASET):
-        self.files = sorted(str(path) for path in Path(dataset).glob(FILES[split]))
+        self.files = sorted(str(p) for name in FILES[split] for p in Path(dataset).glob(name))
         if len(self.files) != SHARDS[split]:
             found = f"{{len(self.files)}} of {{SHARDS[split]}} files match {{FILES[split]}}"
             raise FileNotFoundError(f"{{dataset}}: {{found}}")
@@ -98,7 +98,7 @@ class Batches(IterableDataset):
                 yield batch.take(pa.array(range(start, len(batch), parts), pa.int64()))
 
     def _read(self, file):
-        return tfrec_cli.open_dataset(str(file), jobs=1).batches(list(FEATURES))
+        return tfrec_cli.open_dataset(file, jobs=1, features=FEATURES).batches(list(FEATURES))
 
     def _cut(self, waiting, draw):
         """What waits as batches, shuffled if so; the last one holds what is left over."""

@@ -18,10 +18,12 @@ from tfrec_cli.errors import DamageError, DatasetError, UsageError, did_you_mean
 from tfrec_cli.options import default_jobs
 from tfrec_cli.progress import SILENT, Reporter
 from tfrec_cli.reading.chunks import Chunk, read_chunks
-from tfrec_cli.reading.decoder import ChunkDecoder, Part
+from tfrec_cli.reading.decoder import ChunkDecoder, Origin, Part
 from tfrec_cli.reading.features import (
+    FeatureForm,
     FeatureInfo,
     choose,
+    features_as_told,
     features_of_manifest,
     features_of_records,
 )
@@ -40,19 +42,28 @@ Choice = str | Sequence[Target] | None
 """A split by its name, or files as `splits` has them; None is all there are."""
 
 
-def open_dataset(path: Paths, jobs: int | None = None, on_error: OnError = "fail") -> RecordDataset:
+def open_dataset(
+    path: Paths,
+    jobs: int | None = None,
+    on_error: OnError = "fail",
+    features: Mapping[str, FeatureForm] | None = None,
+) -> RecordDataset:
     """The dataset at `path`: a folder, a TFRecord file, a glob, or several files that are one.
 
     Reads nothing of the records yet. jobs: threads that decode, by default one a processor.
     on_error: `skip` leaves out records that are no Example, or not as the others; damage is an
-    error all the same. Raises DatasetError where there is nothing, or more than one dataset,
-    UsageError for what is no path.
+    error all the same. features: what the records hold where no manifest says it, so that they are
+    not looked at for that: for each key its type, its shape (None for a list of any length), and
+    whether a record may lack it. Raises DatasetError where there is nothing, or more than one
+    dataset, UsageError for what is no path, or no feature.
     """
     found = open_datasets(path, jobs)
     if len(found) > 1:
         names = listed([shorten(dataset.path, 1000) for dataset in found], 5)
         raise DatasetError(f"{len(found)} datasets are here: {names}. Open one of them.")
-    return found[0].handling(on_error)
+    opened = found[0].handling(on_error)
+    opened._told = None if features is None else tuple(features_as_told(features))
+    return opened
 
 
 def open_datasets(path: Paths, jobs: int | None = None) -> list[RecordDataset]:
@@ -87,15 +98,19 @@ class RecordDataset:
         self.jobs = jobs or default_jobs()
         self.on_error: OnError = "fail"
         self._survey: DatasetSurvey | None = None
+        self._told: tuple[FeatureInfo, ...] | None = None
 
     @cached_property
     def features(self) -> Mapping[str, FeatureInfo]:
-        """The features of the records by key: from the manifest, else by a look at all records.
+        """The features of the records by key: from the manifest, else as `open_dataset` was told,
+        else by a look at all records.
 
         Raises DatasetError where no record is a `tf.train.Example`.
         """
         if self.manifest is not None and self.manifest.features:
             found = features_of_manifest(self.manifest)
+        elif self._told is not None:
+            found = list(self._told)
         else:
             survey = self.survey()
             if survey.records and not survey.examples:
@@ -252,14 +267,18 @@ class RecordDataset:
 
     def _decoder_of(self, columns: Sequence[str] | None) -> ChunkDecoder:
         features = choose(list(self.features.values()), columns)
-        by_manifest = self.manifest is not None and bool(self.manifest.features)
+        origin: Origin = "records" if self._told is None else "told"
+        if self.manifest is not None and self.manifest.features:
+            origin = "manifest"
         is_strict = self.on_error == "fail"
-        return ChunkDecoder(features, by_manifest, columns is None, is_strict)
+        return ChunkDecoder(features, origin, columns is None, is_strict)
 
     def only(self, split: str) -> RecordDataset:
         """The dataset with the files of one split alone. Raises UsageError for none."""
         found = Dataset(self.path, self.files_of(split), self.manifest, self.findings)
-        return RecordDataset(found, self.jobs).handling(self.on_error)
+        opened = RecordDataset(found, self.jobs).handling(self.on_error)
+        opened._told = self._told
+        return opened
 
     def files_of(self, split: Choice) -> tuple[Target, ...]:
         """The files of a split, all where it is None. Raises UsageError for none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,14 @@ _NO_FEATURES = (
     "not a tf.train.Example: it has no features to decode. `records()` of the library's "
     "`open_dataset` gives its bytes"
 )
+
+
+Origin = Literal["manifest", "records", "told"]
+_ORIGINS: dict[Origin, str] = {
+    "manifest": "the manifest has",
+    "records": "most records have",
+    "told": "the reader expects",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +58,7 @@ class Part:
 class ChunkDecoder:
     """Decodes `features`.
 
-    by_manifest: whether a manifest says what they are; then a record that differs is damage.
+    origin: who says what they are; a record that differs from what a manifest says is damage.
     are_all: whether there are no others, so that a record with another one differs. is_strict:
     whether a record that differs is an error; else it is left out.
     """
@@ -57,7 +66,7 @@ class ChunkDecoder:
     def __init__(
         self,
         features: Sequence[FeatureInfo],
-        by_manifest: bool,
+        origin: Origin,
         are_all: bool,
         is_strict: bool = True,
     ) -> None:
@@ -67,7 +76,8 @@ class ChunkDecoder:
         self._places = [i for i, f in enumerate(features) if f.wanted is not None]
         self._known = {feature.raw_key for feature in features}
         self._are_all = are_all
-        self._by_manifest, self._is_strict = by_manifest, is_strict
+        self._origin, self._is_strict = _ORIGINS[origin], is_strict
+        self._error = DamageError if origin == "manifest" else DatasetError
 
     def __call__(self, chunk: Chunk) -> Part:
         """The features of a chunk's records. Raises DatasetError or DamageError."""
@@ -77,7 +87,7 @@ class ChunkDecoder:
             record, offset = chunk.place(number)
             words = f"{chunk.target.path}, record {record}, byte {offset}{text}"
             if self._is_strict:
-                raise (DamageError if self._by_manifest else DatasetError)(words)
+                raise self._error(words)
             return self._fitting(chunk, words)
         batch = self._batch(decoded, len(chunk.ends))
         return Part(chunk.target, chunk.record, chunk.offset, chunk.data.size, batch)
@@ -119,21 +129,18 @@ class ChunkDecoder:
         for key, number in decoded.unknown:
             if self._are_all and key not in self._known:
                 name = shorten(key.decode("utf-8", "backslashreplace"))
-                yield number, f", feature {name}: {self._origin()} no such feature. {_REMEDY}"
+                yield number, f", feature {name}: {self._origin} no such feature. {_REMEDY}"
 
     def _cell_faults(self, feature: FeatureInfo, faults: np.void) -> Iterable[tuple[int, str]]:
         place = f", feature {shorten(feature.key)}"
         if faults["kind_records"]:
             found = KINDS[int(faults["kind_found"])]
-            text = f"{place}: it is {found} here, but {self._origin()} {feature.kind}. {_REMEDY}"
+            text = f"{place}: it is {found} here, but {self._origin} {feature.kind}. {_REMEDY}"
             yield int(faults["kind_first"]), text
         if faults["count_records"]:
             count = int(faults["count_found"])
-            text = f"{place}: {count} values, but {self._origin()} one. {_REMEDY}"
+            text = f"{place}: {count} values, but {self._origin} one. {_REMEDY}"
             yield int(faults["count_first"]), text
-
-    def _origin(self) -> str:
-        return "the manifest has" if self._by_manifest else "most records have"
 
 
 _REMEDY = "`tfrec verify` lists all that differ."

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 from tfrec_cli._kernel import Wanted
 from tfrec_cli.dataset.manifest import FeatureFacts, Manifest
 from tfrec_cli.decoding import KINDS
-from tfrec_cli.errors import UsageError, did_you_mean, listed
+from tfrec_cli.errors import UsageError, did_you_mean, listed, shorten
 from tfrec_cli.reading.survey import DatasetSurvey, FeatureTally
 
 NO_KIND = KINDS[0]
@@ -72,6 +73,33 @@ class FeatureInfo:
         if self.most is None:
             return "[…]"
         return f"[{self.fewest}…{self.most}]" if self.fewest != self.most else f"[{self.most}]"
+
+
+FeatureForm = tuple[str, tuple[int, ...] | None, bool]
+"""Of a feature its kind, shape and whether a record may lack it, as FeatureInfo has them."""
+
+
+def features_as_told(told: Mapping[str, FeatureForm]) -> list[FeatureInfo]:
+    """The features that somebody says the records have. Raises UsageError for what is no feature
+    form.
+    """
+    return [_as_told(key, form) for key, form in told.items()]
+
+
+def _as_told(key: str, form: FeatureForm) -> FeatureInfo:
+    try:
+        kind, shape, optional = form
+        shape = None if shape is None else tuple(operator.index(size) for size in shape)
+    except (TypeError, ValueError):
+        kind, shape, optional = "", None, False
+    if kind not in _ARROW or kind == NO_KIND or not isinstance(key, str):
+        raise UsageError(
+            f"features: {shorten(f'{key!r}: {form!r}')} is no feature. Give a key, and for it "
+            "(type, shape, may be missing) as in ('int64', (), False); types are int64, float and "
+            "bytes, and the shape of a list of any length is None."
+        )
+    count = None if shape is None else _product(shape)
+    return FeatureInfo(key, kind, shape, count or 0, count, bool(optional))
 
 
 def features_of_manifest(manifest: Manifest) -> list[FeatureInfo]:
@@ -153,9 +181,11 @@ def _product(shape: Sequence[int]) -> int:
 
 __all__ = [
     "NO_KIND",
+    "FeatureForm",
     "FeatureInfo",
     "choose",
     "facts_of",
+    "features_as_told",
     "features_of_manifest",
     "features_of_records",
 ]
