@@ -6,7 +6,7 @@ memory can be many gigabytes of values. Batches are cut by what they will be.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +25,10 @@ from tfrec_cli.wrappings import values_and_places
 Sizes = npt.NDArray[np.int64]
 # What a batch may become where some values of a dictionary are far longer than most.
 MOST_BYTES = 256 * 2**20
-# Batches may be smaller by this where it spares reading a dictionary beforehand.
-LEAST_FILLED = 32
+# Batches may be smaller by this where it spares reading a dictionary beforehand; and where that is
+# larger than a batch, which takes time and memory.
+LEAST_FILLED = 2
+LEAST_FILLED_OF_LARGE = 32
 
 
 def cut_decoded(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
@@ -105,17 +107,14 @@ class BatchRows:
     def of(self, group: int) -> int:
         """The rows, at least 1, going by the footer and the dictionaries of the columns."""
         about = self._file.metadata.row_group(group)
-        rows = max(1, about.num_rows)
-        usual = longest = max(1.0, about.total_byte_size / rows)
-        for chunk, values in self._hiding(group, about):
-            items = max(1.0, chunk.num_values / rows)
-            usual += items * values.mean
-            longest += items * values.longest
-        return max(1, int(min(self._most / usual, max(self._most, MOST_BYTES) / longest)))
+        usual, longest = _row_bytes(about, self._hiding(group, about))
+        return max(1, int(min(self._most / usual, self._most_decoded / longest)))
 
-    def _hiding(
-        self, group: int, about: pq.RowGroupMetaData
-    ) -> Iterator[tuple[pq.ColumnChunkMetaData, DictionaryValues]]:
+    @property
+    def _most_decoded(self) -> int:
+        return max(self._most, MOST_BYTES)
+
+    def _hiding(self, group: int, about: pq.RowGroupMetaData) -> list[Hiding]:
         """The columns that may become far more than the file shows, and what their values are."""
         chunks = (about.column(leaf) for leaf in range(about.num_columns))
         hiding = {
@@ -124,33 +123,47 @@ class BatchRows:
             if chunk.path_in_schema.split(".")[0] in self._wanted
             and _may_hide(chunk, 4 * self._most)
         }
-        # Reading a dictionary costs more than reading its column; a row group like the one before
-        # it in all that the footer tells is taken to have values like it.
+        values = self._values(group, about, hiding)
+        return [(chunk, values[leaf]) for leaf, chunk in hiding.items() if leaf in values]
+
+    def _values(
+        self, group: int, about: pq.RowGroupMetaData, hiding: Mapping[str, pq.ColumnChunkMetaData]
+    ) -> Dictionaries:
+        """What is in the dictionaries of `hiding`: as in a row group before, as their headers tell
+        where that is enough, or as reading them tells.
+        """
+        # A row group like the one before it in all that the footer tells is taken to have values
+        # like it.
         shapes = {leaf: _shape(chunk) for leaf, chunk in hiding.items()}
         before = {leaf: self._known.get(leaf) for leaf in hiding}
         known = {n: seen for n, seen in before.items() if seen and seen.is_like(shapes[n])}
-        for leaf in hiding.keys() - known.keys():
-            bound = _bound(self._path, hiding[leaf], shapes[leaf])
-            if bound is not None and self._suffices(about, hiding[leaf], bound):
-                known[leaf] = self._known[leaf] = bound
-        unlike = [leaf for leaf in hiding if leaf not in known]
-        lengths = _dictionary_lengths(self._path, self._file.metadata, group, unlike)
-        for leaf, found in zip(unlike, lengths, strict=False):
-            known[leaf] = self._known[leaf] = DictionaryValues.of(shapes[leaf], found)
-        return ((hiding[leaf], values) for leaf, values in known.items())
+        bounds = {n: _bound(self._path, hiding[n], shapes[n]) for n in hiding if n not in known}
+        found = {n: bound for n, bound in bounds.items() if bound}
+        for leaf in sorted(found, key=lambda leaf: found[leaf].longest, reverse=True):
+            if self._suffices(about, hiding, known | found, found[leaf].longest):
+                break
+            del found[leaf]
+        unlike = [leaf for leaf in bounds if leaf not in found]
+        read = _dictionary_lengths(self._path, self._file.metadata, group, unlike)
+        for leaf, sizes in zip(unlike, read, strict=False):
+            found[leaf] = DictionaryValues.of(shapes[leaf], sizes)
+        self._known.update(found)
+        return known | found
 
     def _suffices(
         self,
         about: pq.RowGroupMetaData,
-        chunk: pq.ColumnChunkMetaData,
-        bound: DictionaryValues,
+        hiding: Mapping[str, pq.ColumnChunkMetaData],
+        values: Mapping[str, DictionaryValues],
+        largest: int,
     ) -> bool:
-        """Whether batches are large enough even if the longest value is as long as can be."""
-        rows = max(1, about.num_rows)
-        items = max(1.0, chunk.num_values / rows)
-        fits = max(1.0, max(self._most, MOST_BYTES) / max(1.0, items * bound.longest))
-        size = about.total_byte_size / rows + items * bound.mean
-        return bool(fits >= rows or fits * size >= self._most / LEAST_FILLED)
+        """Whether batches are large enough even if the longest values are as long as can be, so
+        that a dictionary of `largest` bytes need not be read.
+        """
+        usual, longest = _row_bytes(about, [(hiding[leaf], values[leaf]) for leaf in values])
+        wanted = min(about.num_rows, self._most / usual)
+        least = LEAST_FILLED if largest <= self._most else LEAST_FILLED_OF_LARGE
+        return bool(self._most_decoded / longest >= wanted / least)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +189,18 @@ class DictionaryValues:
 
 Dictionaries = dict[str, DictionaryValues]
 """What is known of the dictionaries of a file, by the path of the column in its schema."""
+Hiding = tuple[pq.ColumnChunkMetaData, DictionaryValues]
+
+
+def _row_bytes(about: pq.RowGroupMetaData, hiding: Iterable[Hiding]) -> tuple[float, float]:
+    """Bytes of a usual row once it is decoded, and of one that has the longest of all values."""
+    rows = max(1, about.num_rows)
+    usual = longest = max(1.0, about.total_byte_size / rows)
+    for chunk, values in hiding:
+        items = max(1.0, chunk.num_values / rows)
+        usual += items * values.mean
+        longest += items * values.longest
+    return usual, longest
 
 
 def _shape(chunk: pq.ColumnChunkMetaData) -> tuple[int, ...]:

@@ -105,7 +105,7 @@ class ParquetSource:
         self.inputs = tuple(str(item) for item in inputs)
         self.options = Options.model_validate(options.model_dump())
         self.partition_bytes = 16 * 2**20
-        self.batch_bytes = 16 * 2**20
+        self.batch_bytes = 6 * 2**20
         self._dictionaries: dict[str, Dictionaries] = {}
 
     def survey(self, needs: Needs) -> Survey:
