@@ -86,10 +86,10 @@ def test_many_small_dictionaries_make_no_small_batches(tmp_path: Path) -> None:
     """Each could have one value of all its bytes; all of them in one row are another matter."""
     texts = [f"{n % 500:010}" for n in range(20_000)]
     names = [f"c{n}" for n in range(200)]
-    pq.write_table(pa.table({name: texts for name in names}), tmp_path / "a.parquet")
+    pq.write_table(pa.table(dict.fromkeys(names, texts)), tmp_path / "a.parquet")
     with pq.ParquetFile(tmp_path / "a.parquet") as file:
         rows = BatchRows(file, str(tmp_path / "a.parquet"), names, 32 << 20).of(0)
-    assert 14_000 < rows <= (32 << 20) // 2000
+    assert 7_000 < rows <= (32 << 20) // 2000
 
 
 def test_what_is_spread_out_already_is_not_cut() -> None:
