@@ -32,40 +32,11 @@ typedef struct {
     int64_t count, low, high, payload, slot;
 } Entry;
 
-/* What the records so far say of one key; the caller sees it as so many int64. Records are given
- * by number, -1 for none. */
-typedef struct {
-    int64_t present, absent, repeated;
-    int64_t kind_records[FOUND_KINDS], kind_first[FOUND_KINDS];
-    int64_t fewest, most, values, low, high, bytes, payload;
-} Facts;
-
-typedef struct {
-    Part key;
-    int64_t last; /* the ordinal among Examples of the last one counted */
-    int64_t seen, entry; /* the ordinal of the last Example that has it, and where */
-    Facts facts;
-} Slot;
-
 typedef struct {
     Entry *entries;
     int64_t count, room;
     int sequence; /* whether the message has the second field of a SequenceExample */
 } Record;
-
-typedef struct {
-    Record record;
-    Slot *slots;
-    int64_t count, room;
-    int64_t *hashed; /* slots by the hash of their key, -1 where free; `mask` + 1 of them */
-    uint64_t mask;
-    int64_t *order; /* the slots of the record before, in its order */
-    int64_t order_count, order_room;
-    int64_t *ordinals; /* the record of each Example */
-    int64_t examples;
-    Offsets invalid;
-    int64_t sequences, first_sequence;
-} Survey;
 
 static inline int part_varint(Part *part, uint64_t *value) {
     if (part->at < part->end && *part->at < 0x80) {
@@ -124,6 +95,12 @@ static inline void entry_int64(Entry *entry, uint64_t bits) {
     entry->count++;
 }
 
+/* The top bits of eight bytes, which say that a varint goes on. */
+#define TOPS UINT64_C(0x8080808080808080)
+
+/* Vectors as compilers have them for any processor. */
+typedef int8_t Signed16 __attribute__((vector_size(16)));
+
 /* The groups of seven bits in the first bytes of `word`, next to each other. */
 static inline uint64_t varint_join(uint64_t word) {
     word &= 0x7f7f7f7f7f7f7f7f;
@@ -136,78 +113,145 @@ typedef struct {
     int64_t low, high, count;
 } Ints;
 
-static inline void ints_add(Ints *ints, uint64_t bits) {
+static inline void ints_note(Ints *ints, uint64_t bits) {
     ints->low = (int64_t)bits < ints->low ? (int64_t)bits : ints->low;
     ints->high = (int64_t)bits > ints->high ? (int64_t)bits : ints->high;
+}
+
+static inline void ints_add(Ints *ints, uint64_t bits) {
+    ints_note(ints, bits);
     ints->count++;
 }
 
-/* One integer of a part with at least eight bytes. The length of a varint is hard to foresee: no
- * branch depends on it, up to eight bytes. */
-static inline int ints_step(Ints *ints, Part *part) {
-    uint64_t bits, word = load64(part->at), last = ~word & 0x8080808080808080;
+/* Integers of up to eight bytes, as they stand: without the top bit of each byte they have the
+ * order of their values, so that only the least and the greatest need to be joined. */
+typedef struct {
+    Ints ints; /* the longer ones, and the count */
+    uint64_t least, most;
+} Packed;
+
+static inline void packed_add(Packed *packed, uint64_t bits) {
+    packed->least = bits < packed->least ? bits : packed->least;
+    packed->most = bits > packed->most ? bits : packed->most;
+}
+
+/* One integer, with at least eight bytes from `at` on: where it ends, or NULL where it is none. The
+ * length of a varint is hard to foresee: no branch depends on it, up to eight bytes. */
+static inline const uint8_t *packed_step(Packed *packed, const uint8_t *at, const uint8_t *end) {
+    uint64_t word = load64(at), last = ~word & TOPS;
     if (last) {
-        int size = (__builtin_ctzll(last) >> 3) + 1;
-        bits = varint_join(word & (~(uint64_t)0 >> (64 - 8 * size)));
-        part->at += size;
-    } else if (part_varint(part, &bits)) {
-        return -1;
+        packed_add(packed, word & (last ^ (last - 1)) & ~TOPS);
+        return at + (__builtin_ctzll(last) >> 3) + 1;
     }
-    ints_add(ints, bits);
-    return 0;
+    Part part = {at, end};
+    if (part_varint(&part, &word))
+        return NULL;
+    ints_note(&packed->ints, word);
+    return part.at;
 }
 
 /* Where a varint begins that is in `packed` at `at` or later. */
-static inline const uint8_t *ints_start(Part packed, const uint8_t *at) {
+static inline const uint8_t *packed_start(Part packed, const uint8_t *at) {
     while (at > packed.at && at < packed.end && at[-1] >= 0x80)
         at++;
     return at;
 }
 
 /* Each varint says where the next begins, which takes longer than to read it: so four walks go side
- * by side. */
+ * by side, as long as each has ten bytes, more than which no sound varint takes. */
 #define LANES 4
-static int ints_lanes(Ints *ints, Part *lanes) {
-    for (;;) {
-        int64_t left = INT64_MAX;
-        for (int i = 0; i < LANES; i++)
-            left = lanes[i].end - lanes[i].at < left ? lanes[i].end - lanes[i].at : left;
-        if (left < 10)
-            return 0;
-        /* No varint that is sound takes more than ten bytes. */
-        for (int64_t round = left / 10; round > 0; round--)
-            for (int i = 0; i < LANES; i++)
-                if (ints_step(ints, &lanes[i]))
-                    return -1;
+static int packed_lanes(Packed *packed, Part *lanes) {
+    Packed sum = *packed;
+    const uint8_t *a = lanes[0].at, *b = lanes[1].at, *c = lanes[2].at, *d = lanes[3].at;
+    while (lanes[0].end - a >= 10 && lanes[1].end - b >= 10 && lanes[2].end - c >= 10 &&
+           lanes[3].end - d >= 10) {
+        a = packed_step(&sum, a, lanes[0].end);
+        b = packed_step(&sum, b, lanes[1].end);
+        c = packed_step(&sum, c, lanes[2].end);
+        d = packed_step(&sum, d, lanes[3].end);
+        if (!a || !b || !c || !d)
+            return -1;
+        sum.ints.count += LANES;
+    }
+    *packed = sum;
+    lanes[0].at = a;
+    lanes[1].at = b;
+    lanes[2].at = c;
+    lanes[3].at = d;
+    return 0;
+}
+
+/* As many integers of one byte as the part begins with, sixteen at a time. */
+static void packed_bytes(Packed *packed, Part *part) {
+    Signed16 least = ~(Signed16){0} ^ INT8_MIN, most = {0}, cells;
+    const uint8_t *start = part->at;
+    int8_t low[16], high[16];
+    for (; part->end - part->at >= 16; part->at += 16) {
+        if ((load64(part->at) | load64(part->at + 8)) & TOPS)
+            break;
+        memcpy(&cells, part->at, sizeof cells);
+        Signed16 less = cells < least, more = cells > most;
+        least = (cells & less) | (least & ~less);
+        most = (cells & more) | (most & ~more);
+    }
+    if (part->at == start)
+        return;
+    memcpy(low, &least, sizeof low);
+    memcpy(high, &most, sizeof high);
+    packed->ints.count += part->at - start;
+    for (int i = 0; i < 16; i++) {
+        packed_add(packed, (uint64_t)low[i]);
+        packed_add(packed, (uint64_t)high[i]);
     }
 }
 
-static int entry_ints(Entry *entry, Part packed) {
-    Ints ints = {entry->low, entry->high, 0};
+static int packed_read(Packed *packed, Part part) {
     uint64_t bits;
     Part lanes[LANES];
-    int64_t size = packed.end - packed.at;
+    packed_bytes(packed, &part);
+    int64_t size = part.end - part.at;
     int count = size >= 16 * LANES ? LANES : 1;
     for (int i = 0; i < count; i++)
-        lanes[i].at = ints_start(packed, packed.at + size * i / count);
+        lanes[i].at = packed_start(part, part.at + size * i / count);
     for (int i = 0; i < count; i++)
-        lanes[i].end = i + 1 < count ? lanes[i + 1].at : packed.end;
-    if (count == LANES && ints_lanes(&ints, lanes))
+        lanes[i].end = i + 1 < count ? lanes[i + 1].at : part.end;
+    if (count == LANES && packed_lanes(packed, lanes))
         return -1;
     for (int i = 0; i < count; i++) {
-        while (lanes[i].end - lanes[i].at >= 8)
-            if (ints_step(&ints, &lanes[i]))
+        while (lanes[i].end - lanes[i].at >= 8) {
+            if (!(lanes[i].at = packed_step(packed, lanes[i].at, lanes[i].end)))
                 return -1;
+            packed->ints.count++;
+        }
         while (lanes[i].at < lanes[i].end) {
             if (part_varint(&lanes[i], &bits))
                 return -1;
-            ints_add(&ints, bits);
+            ints_add(&packed->ints, bits);
         }
     }
+    return 0;
+}
+
+/* The integers of a packed list, added to `ints`; -1 where they are none. */
+static int ints_read(Ints *ints, Part part) {
+    Packed packed = {*ints, UINT64_MAX, 0};
+    if (packed_read(&packed, part))
+        return -1;
+    *ints = packed.ints;
+    if (packed.least <= packed.most) {
+        ints_note(ints, varint_join(packed.least));
+        ints_note(ints, varint_join(packed.most));
+    }
+    return 0;
+}
+
+static int entry_ints(Entry *entry, Part packed) {
+    Ints ints = {entry->low, entry->high, entry->count};
+    int fault = ints_read(&ints, packed);
     entry->low = ints.low;
     entry->high = ints.high;
-    entry->count += ints.count;
-    return 0;
+    entry->count = ints.count;
+    return fault;
 }
 
 /* One field of a BytesList, FloatList or Int64List. */
@@ -327,157 +371,6 @@ static inline int same_key(Part a, Part b) {
 
 static inline uint64_t key_hash(Part key) {
     return crc_update(~(uint32_t)0, key.at, (size_t)(key.end - key.at)) * 0x9E3779B97F4A7C15u >> 16;
-}
-
-static int survey_rehash(Survey *survey, uint64_t room) {
-    int64_t *hashed = malloc(room * sizeof *hashed);
-    if (!hashed)
-        return -1;
-    for (uint64_t i = 0; i < room; i++)
-        hashed[i] = -1;
-    for (int64_t s = 0; s < survey->count; s++) {
-        uint64_t at = key_hash(survey->slots[s].key) & (room - 1);
-        while (hashed[at] >= 0)
-            at = (at + 1) & (room - 1);
-        hashed[at] = s;
-    }
-    free(survey->hashed);
-    survey->hashed = hashed;
-    survey->mask = room - 1;
-    return 0;
-}
-
-/* A slot for a key that has none; its number, or -1 without memory. */
-static int64_t survey_add(Survey *survey, Part key, uint64_t at) {
-    if (survey->count == survey->room) {
-        int64_t room = survey->room ? 2 * survey->room : 64;
-        Slot *slots = realloc(survey->slots, (size_t)room * sizeof *slots);
-        if (!slots)
-            return -1;
-        survey->slots = slots;
-        survey->room = room;
-    }
-    Slot *slot = &survey->slots[survey->count];
-    *slot = (Slot){.key = key, .last = -1, .seen = -1};
-    slot->facts = (Facts){.absent = -1, .repeated = -1, .fewest = -1, .most = -1,
-                          .low = INT64_MAX, .high = INT64_MIN};
-    for (int kind = 0; kind < FOUND_KINDS; kind++)
-        slot->facts.kind_first[kind] = -1;
-    survey->hashed[at] = survey->count++;
-    if ((uint64_t)survey->count * 2 > survey->mask && survey_rehash(survey, 4 * (survey->mask + 1)))
-        return -1;
-    return survey->count - 1;
-}
-
-/* The slot of `key`, which `guess` probably is. */
-static inline int64_t survey_slot(Survey *survey, Part key, int64_t guess) {
-    if (guess >= 0 && same_key(survey->slots[guess].key, key))
-        return guess;
-    uint64_t at = key_hash(key) & survey->mask;
-    for (; survey->hashed[at] >= 0; at = (at + 1) & survey->mask)
-        if (same_key(survey->slots[survey->hashed[at]].key, key))
-            return survey->hashed[at];
-    return survey_add(survey, key, at);
-}
-
-static inline void slot_count(Slot *slot, const Entry *entry, int64_t number, int64_t ordinal,
-                              const int64_t *ordinals) {
-    Facts *facts = &slot->facts;
-    if (slot->last < ordinal - 1 && facts->absent < 0)
-        facts->absent = ordinals[slot->last + 1];
-    slot->last = ordinal;
-    facts->present++;
-    int64_t size = entry->whole.end - entry->whole.at;
-    facts->bytes += 1 + varint_size((uint64_t)size) + size;
-    facts->payload += entry->payload;
-    if (facts->kind_records[entry->kind]++ == 0)
-        facts->kind_first[entry->kind] = number;
-    if (entry->kind == FOUND_NONE)
-        return;
-    if (facts->fewest < 0 || entry->count < facts->fewest)
-        facts->fewest = entry->count;
-    if (entry->count > facts->most)
-        facts->most = entry->count;
-    facts->values += entry->count;
-    facts->low = entry->low < facts->low ? entry->low : facts->low;
-    facts->high = entry->high > facts->high ? entry->high : facts->high;
-}
-
-static int survey_order(Survey *survey) {
-    const Record *record = &survey->record;
-    if (record->count > survey->order_room) {
-        int64_t *order = realloc(survey->order, (size_t)record->room * sizeof *order);
-        if (!order)
-            return -1;
-        survey->order = order;
-        survey->order_room = record->room;
-    }
-    for (int64_t i = 0; i < record->count; i++)
-        survey->order[i] = record->entries[i].slot;
-    survey->order_count = record->count;
-    return 0;
-}
-
-/* Count the entries of an Example, which is record `number`. Of two with one key the later counts,
- * as for TensorFlow. */
-static int survey_count(Survey *survey, int64_t number) {
-    Record *record = &survey->record;
-    int64_t ordinal = survey->examples;
-    survey->ordinals[survey->examples++] = number;
-    for (int64_t i = 0; i < record->count; i++) {
-        Entry *entry = &record->entries[i];
-        int64_t guess = i < survey->order_count ? survey->order[i] : -1;
-        entry->slot = survey_slot(survey, entry->key, guess);
-        if (entry->slot < 0)
-            return -1;
-        Slot *slot = &survey->slots[entry->slot];
-        if (slot->seen == ordinal) {
-            record->entries[slot->entry].dead = 1;
-            if (slot->facts.repeated < 0)
-                slot->facts.repeated = number;
-        }
-        slot->seen = ordinal;
-        slot->entry = i;
-    }
-    for (int64_t i = 0; i < record->count; i++) {
-        const Entry *entry = &record->entries[i];
-        if (!entry->dead)
-            slot_count(&survey->slots[entry->slot], entry, number, ordinal, survey->ordinals);
-    }
-    return survey_order(survey);
-}
-
-/* The `count` framed records of `data` that end at `ends`, which lie within it. 0, or -1 without
- * memory. */
-static int survey_run(Survey *survey, const uint8_t *data, const int64_t *ends, int64_t count) {
-    survey->first_sequence = -1;
-    survey->ordinals = malloc((size_t)(count + 1) * sizeof *survey->ordinals);
-    if (!survey->ordinals || survey_rehash(survey, 256))
-        return -1;
-    for (int64_t i = 0; i < count; i++) {
-        Part part = {data + (i ? ends[i - 1] : 0) + 12, data + ends[i] - 4};
-        int fault = record_read(&survey->record, part);
-        if (fault == -2 || (fault && offsets_push(&survey->invalid, i)) ||
-            (!fault && survey_count(survey, i)))
-            return -1;
-        if (!fault && survey->record.sequence && survey->sequences++ == 0)
-            survey->first_sequence = i;
-    }
-    for (int64_t s = 0; s < survey->count; s++) {
-        Slot *slot = &survey->slots[s];
-        if (slot->facts.absent < 0 && slot->last < survey->examples - 1)
-            slot->facts.absent = survey->ordinals[slot->last + 1];
-    }
-    return 0;
-}
-
-static void survey_free(Survey *survey) {
-    free(survey->record.entries);
-    free(survey->slots);
-    free(survey->hashed);
-    free(survey->order);
-    free(survey->ordinals);
-    free(survey->invalid.items);
 }
 
 /* Where the last map entry with `key` of each record begins and ends in `data`, and how many

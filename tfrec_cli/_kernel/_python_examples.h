@@ -5,6 +5,7 @@
 #include "_decode.h"
 #include "_examples.h"
 #include "_python.h"
+#include "_survey.h"
 
 /* Records back to back in `buffer`, and where each ends, in the order of the arguments. */
 typedef struct {
