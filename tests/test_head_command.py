@@ -16,7 +16,7 @@ from PIL import Image
 from test_kernel_examples import entry, example, field, floats, ints, texts
 
 import tfrec_cli
-from tfrec_cli.inspection.values import describe, float32, readable, text_of
+from tfrec_cli.reading.values import describe, float32, readable, text_of
 from tfrec_cli.records.framing import frame
 
 

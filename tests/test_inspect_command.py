@@ -14,10 +14,10 @@ from test_head_command import picture, tfrec
 from test_kernel_examples import entry, example, field, floats, ints, texts
 
 import tfrec_cli
-from tfrec_cli.inspection.payload import kind_of
 from tfrec_cli.inspection.run import Inspection, inspect
 from tfrec_cli.inspection.sample import PIECES, RecordSample
 from tfrec_cli.reading.chunks import read_chunks
+from tfrec_cli.reading.payloads import kind_of
 from tfrec_cli.reading.targets import Target
 from tfrec_cli.records.framing import frame
 
@@ -132,7 +132,39 @@ def test_payloads_that_are_no_example(tmp_path):
     assert (found.records, found.examples, found.features, found.footprint) == (2, 0, (), None)
     text = tfrec("inspect", path).stdout
     assert f"2 records in 1 file, {path.stat().st_size} bytes" in text
-    assert "all records are no tf.train.Example; the first is png images (" in text
+    assert "all records are no tf.train.Example, but png images (" in text
+
+
+def test_payloads_of_several_kinds_are_counted(tmp_path):
+    odd = [b"{}"] * 3 + [b"words"] * 2 + [b"\xff\xfe"] * 9
+    records = [example(entry(b"x", ints(1))), *odd[:7], example(entry(b"x", ints(1))), *odd[7:]]
+    path = write(tmp_path / "a.tfrecord", records)
+    write(tmp_path / "b.tfrecord", [picture("PNG")])
+    found = look(path)
+    kinds = [(one.kind, one.records, one.record) for one in found.payloads]
+    assert kinds == [("bytes of no known kind", 9, 6), ("JSON", 3, 1), ("text", 2, 4)]
+    text = " ".join(tfrec("inspect", tmp_path).stdout.split())
+    assert "9 records are no tf.train.Example, but bytes of no known kind (the first:" in text
+    assert "1 record is no tf.train.Example, but png images (" in text
+    told = "14 of 16 records are no tf.train.Example (bytes of no known kind 9, JSON 3, text 2)"
+    assert told in tfrec("verify", path).stderr
+
+
+@pytest.mark.parametrize("share", [2, 50])
+def test_of_many_payloads_some_are_looked_at(tmp_path, share):
+    count = 20_000
+    records = [b"{}" if n % share == 0 else b"words" for n in range(count)]
+    path = write(tmp_path / "a.tfrecord", records)
+    found = {one.kind: one for one in look(path).payloads}
+    assert sum(one.records for one in found.values()) == count
+    assert found["JSON"].records == pytest.approx(count / share, rel=0.5)
+    assert all(one.sampled for one in found.values())
+    assert "records are no tf.train.Example, but JSON (by a sample; the first" in tfrec(
+        "inspect", path
+    ).stdout.replace("\n    ", " ")
+    # All of one kind are exactly as many.
+    (one,) = look(write(tmp_path / "b.tfrecord", [b"words"] * count)).payloads
+    assert (one.records, one.sampled) == (count, False)
 
 
 def test_sequence_examples_and_their_feature_lists(tmp_path):

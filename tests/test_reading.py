@@ -318,10 +318,10 @@ def test_features_as_told_need_no_look_at_the_records(tmp_path, dataset):
     assert rows(opened, columns=list(told))[1] == {"t": b"a", "z": None, "x": [1]}
     assert opened._survey is None
     wrong = tfrec_cli.open_dataset(path, features={"x": ("float", (), False)})
-    with pytest.raises(DatasetError, match="record 0, .*x: it is int64 here, but the reader expec"):
+    with pytest.raises(DatasetError, match=r"record 0, .*x: it is int64 here, but the reader"):
         rows(wrong, columns=["x"])
     for form in (("int", (), False), ("int64", ()), ("int64", ("1",), False), None):
-        with pytest.raises(UsageError, match="'x': .* is no feature"):
+        with pytest.raises(UsageError, match=r"'x': .* is no feature"):
             tfrec_cli.open_dataset(path, features={"x": form})
     # A manifest knows better.
     assert tfrec_cli.open_dataset(dataset, features=told).features["n"].kind == "int64"

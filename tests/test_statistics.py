@@ -289,7 +289,7 @@ def test_payloads_that_are_no_example_are_counted(tmp_path):
     path = write(tmp_path / "a.tfrecord", [b"{}", b"[]"])
     text = tfrec("stats", path).stdout
     assert "2 records" in text
-    assert "all records are no tf.train.Example; the first is JSON (" in text
+    assert "all records are no tf.train.Example, but JSON (" in text
     sequences = write(tmp_path / "b.tfrecord", [example(entry(b"x", ints(1))) + field(2, b"")])
     assert "SequenceExample" in tfrec("stats", sequences).stdout
 

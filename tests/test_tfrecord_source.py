@@ -423,6 +423,29 @@ def test_the_same_again_is_up_to_date_by_content(tmp_path: Path) -> None:
     assert tfrec_cli.convert(path, tmp_path / "out").sources[0].crc32c == crc
 
 
+@pytest.mark.parametrize("rest", [{}, {"split_by": "x", "split": "a=0.5,b=0.5"}])
+def test_what_a_schema_cannot_take_is_left_out(tmp_path: Path, rest: dict[str, Any]) -> None:
+    lists = b"\x12\x00"
+    records = [example(x=n) + (lists if n % 3 == 1 else b"") for n in range(30)]
+    old = tmp_path / "old.tfrecord"
+    old.write_bytes(b"".join(map(frame, [*records, b"no Example"])))
+    schema = {"version": 1, "features": {"x": "int64"}}
+    new = {"schema": schema, "on_error": "skip", **rest}
+    reporter = TerminalReporter(bar=False)
+    manifest = tfrec_cli.convert(str(old), tmp_path / "new", reporter=reporter, **new)
+    assert manifest.records == 20
+    found = sorted(r["x"] for r in tfrec_cli.open_dataset(tmp_path / "new"))
+    assert found == [n for n in range(30) if n % 3 != 1]
+    assert any("record 1: is a tf.train.SequenceExample" in text for text in reporter.notices)
+    context = {"source_options": {"sequences": "context"}}
+    assert tfrec_cli.convert(str(old), tmp_path / "c", **new, **context).records == 30
+    # As they stand none is lost, whatever decides on splits.
+    assert tfrec_cli.convert(str(old), tmp_path / "w", on_error="skip").records == 31
+    old.write_bytes(frame(records[1]) * 2)
+    with pytest.raises(SourceError, match="none of the 2 rows"):
+        tfrec_cli.convert(str(old), tmp_path / "none", **new)
+
+
 def test_a_schema_does_not_lose_feature_lists_unasked(tmp_path: Path) -> None:
     # Behind the context of the second record, an empty map of feature lists.
     records = [example(x=n) + (b"\x12\x00" if n == 1 else b"") for n in range(3)]

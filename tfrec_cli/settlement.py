@@ -86,8 +86,9 @@ def settle(options: ConvertOptions, opened: Opened | None = None) -> Settled:
     opened = opened or open_given(options)
     source, given = opened.source, opened.schema
     types = given is None or given.rest == "keep" or _by_columns(options)
+    skips = given is not None and options.on_error == "skip"
     try:
-        survey = source.survey(Needs(types, options.temp_dir, options.jobs))
+        survey = source.survey(Needs(types, options.temp_dir, options.jobs, skips))
     except SourceError as error:
         raise _with_hint(error, options, given) from error
     described = dict(survey.options) | {"name": source.name}

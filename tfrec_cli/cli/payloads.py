@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING
 from tfrec_cli.cli.footprints import WIDTH
 from tfrec_cli.errors import counted, listed, shorten
 
+_SHOWN = 10
+
 if TYPE_CHECKING:
     from tfrec_cli.inspection.payload import Payload
 
 
 def payload_lines(payloads: Sequence[Payload], records: int) -> Iterator[str]:
     """A sentence for each kind of payload. records: how many there are in all."""
-    for one in payloads:
+    for one in payloads[:_SHOWN]:
         yield from textwrap.wrap(_sentence(one, records), WIDTH, subsequent_indent="    ")
+    if more := payloads[_SHOWN:]:
+        number = counted(sum(one.records for one in more), "record")
+        yield f"  payload  {number} of {counted(len(more), 'further kind')} (--json names them)"
 
 
 def _sentence(one: Payload, records: int) -> str:
@@ -29,8 +34,7 @@ def _sentence(one: Payload, records: int) -> str:
         lists = f"feature lists: {keys}" if keys else "without feature lists"
         said = f"{are} tf.train.SequenceExample, {lists}; the features below are their context"
         return f"  payload  {count} {said} {place}"
-    if one.records == 1:
-        return f"  payload  {count} {are} no tf.train.Example, but {one.kind} {place}"
-    # Nobody looked at the others.
-    place = f"{one.file}, record {one.record}"
-    return f"  payload  {count} {are} no tf.train.Example; the first is {one.kind} ({place})"
+    if one.sampled:
+        place = f"(by a sample; the first: {one.file}, record {one.record})"
+        count = f"about {count}"
+    return f"  payload  {count} {are} no tf.train.Example, but {one.kind} {place}"

@@ -9,9 +9,9 @@ from typing import Any
 from tfrec_cli import _kernel
 from tfrec_cli.decoding import NoExampleError, Values, decode_example, decode_lists
 from tfrec_cli.errors import UsageError, did_you_mean
-from tfrec_cli.inspection.values import plain
 from tfrec_cli.reading.chunks import Chunk, read_chunks
 from tfrec_cli.reading.dataset import RecordDataset
+from tfrec_cli.reading.values import plain
 
 _BLOCK = 1 << 16
 _HEAD, _FOOT = 12, 4

@@ -1,13 +1,11 @@
-"""What records are that are no `tf.train.Example`, as far as one of them tells."""
+"""What records are that are no `tf.train.Example`, or more than one."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
-from tfrec_cli.decoding import NoExampleError, message_fields, sequence_keys
+from tfrec_cli.decoding import sequence_keys
 from tfrec_cli.errors import counted, listed, shorten
-from tfrec_cli.inspection.values import describe, image_format, text_of
 from tfrec_cli.reading.chunks import read_chunks
 from tfrec_cli.reading.dataset import RecordDataset
 from tfrec_cli.reading.survey import DatasetSurvey
@@ -20,8 +18,9 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """Records that are no Example. records: how many. file, record: the first of them. kind: what
-    that one is. keys: of its feature lists, where it is a `tf.train.SequenceExample`.
+    """Records of one kind that are no Example. records: how many. file, record: the first of them.
+    kind: what they are. keys: of the feature lists of the first, where they are
+    `tf.train.SequenceExample`. sampled: whether their number was made out by some of them.
     """
 
     records: int
@@ -29,6 +28,7 @@ class Payload:
     record: int
     kind: str
     keys: tuple[str, ...] = ()
+    sampled: bool = False
 
 
 def payloads(survey: DatasetSurvey) -> tuple[Payload, ...]:
@@ -37,10 +37,8 @@ def payloads(survey: DatasetSurvey) -> tuple[Payload, ...]:
     found = []
     if survey.first_sequence is not None:
         path, record = survey.first_sequence
-        found.append(payload(survey.sequences, targets[path], record))
-    if survey.first_invalid is not None:
-        path, record = survey.first_invalid
-        found.append(payload(survey.records - survey.examples, targets[path], record))
+        found.append(_sequences(survey.sequences, targets[path], record))
+    found += [Payload(o.records, o.file, o.record, o.kind, sampled=o.sampled) for o in survey.odd]
     return tuple(found)
 
 
@@ -62,40 +60,10 @@ def without_lists(dataset: RecordDataset) -> str:
     return ""
 
 
-def payload(records: int, target: Target, record: int) -> Payload:
-    """What `records` records are, the first of which is `record` of a file."""
-    data = _record(target, record)
-    try:
-        keys = sequence_keys(data)
-    except NoExampleError:
-        keys = None
-    if keys is not None:
-        return Payload(records, target.path, record, SEQUENCE, tuple(keys))
-    return Payload(records, target.path, record, kind_of(data))
-
-
-def kind_of(data: bytes) -> str:
-    """A word or two on bytes of any kind."""
-    if (image := image_format(data)) is not None:
-        return f"{image} images"
-    if (text := text_of(data)) is not None:
-        return "JSON" if _is_json(text) else "text"
-    shown = describe(data)
-    if "data" in shown or "pickle" in shown or "array" in shown or "archive" in shown:
-        return shown[1:].split(",")[0]
-    try:
-        fields = message_fields(data)
-    except NoExampleError:
-        return "bytes of no known kind"
-    names = listed([str(number) for number in fields], _SHOWN)
-    return f"another protobuf message (fields {names})"
-
-
-def _is_json(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict | list)
-    except ValueError:
-        return False
+def _sequences(records: int, target: Target, record: int) -> Payload:
+    """SequenceExamples, the first of which is `record` of a file."""
+    keys = tuple(sequence_keys(_record(target, record)) or ())
+    return Payload(records, target.path, record, SEQUENCE, keys)
 
 
 def _record(target: Target, number: int) -> bytes:

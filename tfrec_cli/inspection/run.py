@@ -200,7 +200,7 @@ def document(found: Inspection) -> dict[str, Any]:
     features   [{key, kind, shape, fewest, most, optional, labels, first_label, present, values,
                low, high, kinds, bytes, value_bytes, name_bytes}]
     savings    [{kind, text, bytes}], parquet_bytes (null where it is not known)
-    payloads   [{records, file, record, kind, keys}]: records that are no tf.train.Example
+    payloads   [{records, file, record, kind, keys, sampled}]: records that are no tf.train.Example
     problems   [text]
     """
     sizes = {f.key: f for f in found.footprint.features} if found.footprint else {}

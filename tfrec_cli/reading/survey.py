@@ -11,6 +11,7 @@ from tfrec_cli.decoding import FeatureTally, Tally
 from tfrec_cli.engines.threads import ordered_flat_map
 from tfrec_cli.progress import SILENT, Reporter
 from tfrec_cli.reading.chunks import Chunk, read_chunks
+from tfrec_cli.reading.payloads import OddKinds, OddRecords, look_at
 from tfrec_cli.reading.targets import Target
 
 
@@ -33,14 +34,15 @@ class DatasetSurvey:
     """What all records of a dataset hold.
 
     features: sorted by key. examples, sequences: how many records are Examples, and how many of
-    these SequenceExamples. first_invalid: file and number of the first record that is no Example.
-    is_full: more than 100,000 features were seen; the further ones are left out.
+    these SequenceExamples. odd: the records that are no Example, by kind. first_sequence: file and
+    number of the first SequenceExample. is_full: more than 100,000 features were seen; the further
+    ones are left out.
     """
 
     files: tuple[FileFacts, ...]
     features: tuple[FeatureTally, ...]
     sequences: int = 0
-    first_invalid: tuple[str, int] | None = None
+    odd: tuple[OddRecords, ...] = ()
     first_sequence: tuple[str, int] | None = None
     is_full: bool = False
 
@@ -67,8 +69,8 @@ def survey_records(
     not intact, OSError where a file cannot be read.
     """
     gathered = _Gathered()
-    for chunk, survey in ordered_flat_map(read_chunks, _survey, targets, jobs):
-        gathered.add(chunk, survey)
+    for chunk, survey, odd in ordered_flat_map(read_chunks, _survey, targets, jobs):
+        gathered.add(chunk, survey, odd)
         if watch is not None:
             watch(chunk)
         if chunk.container is None:
@@ -76,8 +78,10 @@ def survey_records(
     return gathered.result()
 
 
-def _survey(chunk: Chunk) -> tuple[Chunk, ExampleSurvey]:
-    return chunk, _kernel.survey_examples(chunk.data, chunk.ends)
+def _survey(chunk: Chunk) -> tuple[Chunk, ExampleSurvey, list[OddRecords]]:
+    found = _kernel.survey_examples(chunk.data, chunk.ends)
+    odd = look_at(chunk.target.path, memoryview(chunk.data), chunk.ends, found.invalid)
+    return chunk, found, odd
 
 
 class _Gathered:
@@ -88,12 +92,13 @@ class _Gathered:
         self._files: list[FileFacts] = []
         self._features: dict[bytes, FeatureTally] = {}
         self._sequences = 0
-        self._first_invalid: tuple[str, int] | None = None
+        self._odd = OddKinds()
         self._first_sequence: tuple[str, int] | None = None
         self._is_full = False
 
-    def add(self, chunk: Chunk, survey: ExampleSurvey) -> None:
+    def add(self, chunk: Chunk, survey: ExampleSurvey, odd: list[OddRecords]) -> None:
         """Take in a chunk; the last of a file ends the file."""
+        self._odd.add(odd, chunk.record)
         if chunk.container is None:
             self._tally.add(survey, chunk.ends, chunk.record, chunk.offset)
             return
@@ -111,8 +116,6 @@ class _Gathered:
     def _note(self, path: str, tally: Tally) -> None:
         self._sequences += tally.sequences
         self._is_full |= tally.is_full
-        if tally.first_invalid is not None and self._first_invalid is None:
-            self._first_invalid = (path, tally.first_invalid[0])
         if tally.first_sequence is not None and self._first_sequence is None:
             self._first_sequence = (path, tally.first_sequence[0])
 
@@ -122,7 +125,7 @@ class _Gathered:
             tuple(self._files),
             tuple(sorted(self._features.values(), key=lambda feature: feature.key)),
             self._sequences,
-            self._first_invalid,
+            self._odd.kinds(),
             self._first_sequence,
             self._is_full,
         )

@@ -28,11 +28,13 @@ class Needs:
     types: settle what text columns hold, over all rows of all files (`Column.kind`, `nulls`).
     temp_dir: where streams may be spooled; None is the system's.
     jobs: how many threads the survey may use.
+    skips: whether rows that the schema of the run cannot take are left out.
     """
 
     types: bool = True
     temp_dir: str | None = None
     jobs: int = 1
+    skips: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
 from tfrec_cli import _kernel
-from tfrec_cli._kernel import Wanted
+from tfrec_cli._kernel import Decoded, Wanted
 from tfrec_cli.buffers import from_numpy, rows_without_columns
 from tfrec_cli.decoding import KINDS
 from tfrec_cli.errors import Location, SourceError
@@ -49,6 +49,7 @@ from tfrec_cli.sources.suffixes import TFRECORD_SUFFIXES
 RECORD = "\0record"
 _KINDS = {kind: name for name, kind in ARROW.items()}
 _NO_EXAMPLE = "is no tf.train.Example, so that it has no features"
+_SEQUENCE = "is a tf.train.SequenceExample, whose feature lists a schema does not reach"
 _SKIP = "Use --on-error skip to leave such records out."
 
 
@@ -70,11 +71,15 @@ class Options(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class RecordPart:
-    """What reading a partition takes: the path of the file, which records, types of columns."""
+    """What reading a partition takes: the path of the file, which records, types of columns.
+
+    lists_fit: whether a record may have feature lists, which are no columns.
+    """
 
     path: str
     asked: RecordRange
     types: Mapping[str, pa.DataType]
+    lists_fit: bool = True
 
 
 class TFRecordSource:
@@ -105,9 +110,10 @@ class TFRecordSource:
             raise SourceError(_empty(found.files))
         columns = tuple(_columns(contents.features))
         types = {column.name: column.type for column in columns}
+        lists_fit = not needs.skips or self.options.sequences == "context"
         return Survey(
             columns=columns,
-            partitions=tuple(_partitions(contents, types)),
+            partitions=tuple(_partitions(contents, types, lists_fit)),
             fingerprints=tuple(
                 replace(seen, crc32c=scan.crc32c)
                 for seen, scan in zip(prints, contents.scans, strict=True)
@@ -120,7 +126,7 @@ class TFRecordSource:
                 contents.features,
                 contents.sure,
                 contents.arrow,
-                self._refused(contents),
+                self._refused(contents, needs.skips),
                 self._as_they_stand(),
             ),
         )
@@ -140,19 +146,20 @@ class TFRecordSource:
             "stand, feature lists and all"
         )
 
-    def _refused(self, contents: Contents) -> str:
-        """Why a schema cannot take features from the records; empty where it can."""
+    def _refused(self, contents: Contents, skips: bool) -> str:
+        """Why a schema cannot take features from the records; empty where it can. skips: whether
+        those from which it cannot are left out.
+        """
         if not contents.features and not contents.sure:
             return (
                 f"{display(contents.scans[0].file.path)}: the records have no features that a "
                 "schema could take; `tfrec inspect` tells what they are"
             )
         found = next((scan for scan in contents.scans if scan.sequence is not None), None)
-        if found is None or self.options.sequences == "context":
+        if found is None or skips or self.options.sequences == "context":
             return ""
         return (
-            f"{display(found.file.path)}, record {found.sequence}: it is a "
-            "tf.train.SequenceExample, whose feature lists a schema does not reach; with -O "
+            f"{display(found.file.path)}, record {found.sequence}: it {_SEQUENCE}; with -O "
             "sequences=context it takes the features of the context alone"
         )
 
@@ -163,7 +170,7 @@ class TFRecordSource:
         """
         detail: RecordPart = partition.detail
         asked, seen, end = detail.asked, 0, 0
-        columns_wanted = _Columns(columns, detail.types, partition.file)
+        columns_wanted = _Columns(columns, detail, partition.file)
         try:
             with open_content(detail.path, asked.span) as stream:
                 for block in intact_blocks(detail.path, stream, asked.span, self.batch_bytes):
@@ -190,12 +197,14 @@ def _columns(features: Sequence[BoundFeature]) -> Iterator[Column]:
             yield Column(name, kind, feature.missing.action == "omit")
 
 
-def _partitions(contents: Contents, types: Mapping[str, pa.DataType]) -> Iterator[Partition]:
+def _partitions(
+    contents: Contents, types: Mapping[str, pa.DataType], lists_fit: bool
+) -> Iterator[Partition]:
     for scan in contents.scans:
         for each in scan.ranges:
             yield Partition(
                 display(scan.file.path), each.record, each.records, each.size,
-                RecordPart(scan.file.path, each, types), scan.file.split,
+                RecordPart(scan.file.path, each, types, lists_fit), scan.file.split,
             )  # fmt: skip
 
 
@@ -213,10 +222,10 @@ def _notices(contents: Contents) -> Iterator[str]:
 class _Columns:
     """Makes batches of the columns that are asked for."""
 
-    def __init__(self, columns: Sequence[str], types: Mapping[str, pa.DataType], file: str) -> None:
+    def __init__(self, columns: Sequence[str], part: RecordPart, file: str) -> None:
         self._columns, self._file = columns, file
-        self._wanted = [_wanted(name, types[name]) for name in columns if name != RECORD]
-        self._types = types
+        self._wanted = [_wanted(name, part.types[name]) for name in columns if name != RECORD]
+        self._lists_fit = part.lists_fit
 
     def batch(self, block: Block) -> SourceBatch:
         """The records of a block, which may then be overwritten."""
@@ -227,9 +236,7 @@ class _Columns:
             decoded = _kernel.decode_examples(data, block.ends, self._wanted)
             names = (name for name in self._columns if name != RECORD)
             arrays |= dict(zip(names, decoded.columns, strict=True))
-            if len(decoded.invalid) or decoded.faults["kind_records"].any() or (
-                decoded.faults["count_records"].any()
-            ):  # fmt: skip
+            if self._differ(decoded):
                 faults = list(self._faults(data, block.ends))
         found = [arrays[column] for column in self._columns]
         batch = pa.RecordBatch.from_arrays(found, list(self._columns))
@@ -241,6 +248,11 @@ class _Columns:
 
         return SourceBatch(batch, Origin(file, record, place=place), tuple(faults))
 
+    def _differ(self, decoded: Decoded) -> bool:
+        """Whether any record is not as it should be."""
+        misfits = decoded.faults["kind_records"].any() or decoded.faults["count_records"].any()
+        return bool(len(decoded.invalid) or misfits or (decoded.sequences and not self._lists_fit))
+
     def _faults(self, data: pa.Buffer, ends: np.ndarray) -> Iterator[Fault]:
         """What is wrong with each record; they are decoded one by one, for few blocks have any."""
         view, start = memoryview(data), 0
@@ -250,6 +262,9 @@ class _Columns:
             start = end
             if len(decoded.invalid):
                 yield Fault(row, None, None, _NO_EXAMPLE, _SKIP)
+                continue
+            if decoded.sequences and not self._lists_fit:
+                yield Fault(row, None, None, _SEQUENCE, _SKIP)
                 continue
             for wanted, facts in zip(self._wanted, decoded.faults, strict=True):
                 if text := _misfit(wanted, facts):

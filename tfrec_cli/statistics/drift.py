@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tfrec_cli.inspection.values import float32
+from tfrec_cli.reading.values import float32
 from tfrec_cli.statistics.columns import FeatureStatistics
 
 CHANCE = 1e-4

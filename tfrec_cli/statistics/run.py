@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from tfrec_cli.inspection.payload import Payload, payloads
-from tfrec_cli.inspection.values import float32, image_format, image_size, readable
 from tfrec_cli.progress import SILENT, Reporter
 from tfrec_cli.reading.dataset import RecordDataset
 from tfrec_cli.reading.decoder import Part
 from tfrec_cli.reading.features import FeatureInfo, choose
 from tfrec_cli.reading.survey import DatasetSurvey
+from tfrec_cli.reading.values import float32, image_format, image_size, readable
 from tfrec_cli.statistics.columns import BatchSummary, FeatureStatistics, summarise
 from tfrec_cli.statistics.drift import Drift, find_drift
 from tfrec_cli.statistics.moments import Moments
@@ -257,7 +257,7 @@ def document(found: Statistics) -> dict[str, Any]:
             values that quantiles and histogram are taken of. counted: whether all values were
             counted, so that distinct is known; else counts of top are estimates
     drift   [{feature, split, base, kind, distance, text}]
-    payloads  [{records, file, record, kind, keys}]: records that are no tf.train.Example
+    payloads  [{records, file, record, kind, keys, sampled}]: records that are no tf.train.Example
     skipped, misfit: records left out because they are not as the others, and the first in words
     """
     return {

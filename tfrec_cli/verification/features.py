@@ -11,6 +11,7 @@ from tfrec_cli._kernel import ExampleSurvey
 from tfrec_cli.decoding import KINDS, Tally, decode_entry
 from tfrec_cli.errors import did_you_mean, shorten
 from tfrec_cli.reading.expectations import UNLIMITED, Expectations, Expected
+from tfrec_cli.reading.payloads import OddKinds, look_at
 from tfrec_cli.records.blocks import Block
 from tfrec_cli.verification import tensorflow
 from tfrec_cli.verification.findings import Findings
@@ -21,8 +22,9 @@ NO_EXAMPLE = "not an Example"
 class FeatureCheck:
     """Gathers the tally of one file, and checks it where anything is expected."""
 
-    def __init__(self, expected: Expectations | None, findings: Findings) -> None:
-        self.tally = Tally()
+    def __init__(self, path: str, expected: Expectations | None, findings: Findings) -> None:
+        self.tally, self.odd = Tally(), OddKinds()
+        self._path = path
         self._expected = expected
         self._findings = findings
         self._keys: list[bytes] | None = None
@@ -33,6 +35,7 @@ class FeatureCheck:
         """Check the records of one block."""
         survey = _kernel.survey_examples(block.data, block.ends)
         self.tally.add(survey, block.ends, block.record, block.offset)
+        self.odd.add(look_at(self._path, block.data, block.ends, survey.invalid), block.record)
         if self._expected is not None:
             self._check_values(survey, block)
 

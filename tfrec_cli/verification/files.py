@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tfrec_cli.decoding import Tally
 from tfrec_cli.reading.expectations import Expectations
 from tfrec_cli.reading.finding import Finding
+from tfrec_cli.reading.payloads import OddRecords
 from tfrec_cli.reading.targets import Target
 from tfrec_cli.records.blocks import BLOCK, Block, Damage, read_blocks
 from tfrec_cli.records.framing import promised_compression
@@ -28,7 +29,7 @@ _AROUND = ("compressed data", "header", "truncated", "trailing data", "compressi
 @dataclass(frozen=True, slots=True)
 class FileReport:
     """What one file holds. crc32c: of the file, where a manifest gives one. total: records by
-    their lengths, intact or not. is_whole: read to its end. tally: None for a file not read.
+    their lengths, intact or not. is_whole: read to its end. odd: records that are no Example.
     """
 
     target: Target
@@ -36,6 +37,7 @@ class FileReport:
     findings: tuple[Finding, ...]
     notices: tuple[str, ...]
     tally: Tally
+    odd: tuple[OddRecords, ...]
     groups: tuple[Groups, ...]
     crc32c: int | None
     total: int
@@ -91,7 +93,7 @@ class _Check:
     ) -> None:
         self._target, self._stream = target, stream
         self._findings = Findings(target.path, stream.container != "none")
-        self._features = FeatureCheck(expected, self._findings)
+        self._features = FeatureCheck(target.path, expected, self._findings)
         self._groups = tuple(Groups(key) for key in leaks)
         self._intact = self._total = self._offset = self._faults = 0
         self._notices: list[str] = []
@@ -127,8 +129,8 @@ class _Check:
             self._notices.append(f"{self._target.path} is empty")
         return FileReport(
             self._target, summary, tuple(self._findings.listed()), tuple(self._notices),
-            tally, self._groups, stream.raw.crc32c if stream.raw.at == stream.size else None,
-            self._total, whole,
+            tally, self._features.odd.kinds(), self._groups,
+            stream.raw.crc32c if stream.raw.at == stream.size else None, self._total, whole,
         )  # fmt: skip
 
     def _check_name(self) -> None:

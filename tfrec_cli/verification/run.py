@@ -15,6 +15,7 @@ from tfrec_cli.options import default_jobs
 from tfrec_cli.progress import SILENT, Reporter
 from tfrec_cli.reading.expectations import from_manifest
 from tfrec_cli.reading.finding import Finding
+from tfrec_cli.reading.payloads import OddKinds
 from tfrec_cli.reading.targets import Dataset, Target, find_datasets, roll_forward
 from tfrec_cli.schema import parse_schema
 from tfrec_cli.verification.completeness import compare
@@ -106,6 +107,7 @@ class _Result:
         self._notices: list[str] = []
         self._found: list[Finding] = []
         self._odd: dict[str, tuple[int, str, int]] = {}
+        self._odd_kinds = OddKinds()
         self._is_full = False
         shards = dataset.manifest.shards if dataset.manifest else ()
         self._contents = {(shard.bytes, shard.crc32c): shard.name for shard in shards}
@@ -130,6 +132,7 @@ class _Result:
         self._is_full |= tally.is_full
         if tally.first_invalid is not None and self.dataset.expected is None:
             self._count_odd("invalid", tally.invalid, path, tally.first_invalid[0])
+            self._odd_kinds.add(report.odd)
         if tally.first_sequence is not None:
             self._count_odd("sequence", tally.sequences, path, tally.first_sequence[0])
 
@@ -157,7 +160,8 @@ class _Result:
         """What the user should know without anything being wrong."""
         total = sum(file.records for file in self.files)
         said = {
-            "invalid": "are no tf.train.Example: framing and counts were checked, features not",
+            "invalid": f"are no tf.train.Example ({self._odd_kinds.words()}): framing and counts "
+            "were checked, features not",
             "sequence": "are tf.train.SequenceExample: of their features the context was checked",
         }
         odd = [

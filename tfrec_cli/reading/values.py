@@ -56,6 +56,11 @@ def image_format(data: bytes) -> str | None:
     return _starting(data, _IMAGES)
 
 
+def other_format(data: bytes) -> str | None:
+    """What else `data` starts as: `gzip data`, `NumPy array`, `pickle`, `WAV sound` and so on."""
+    return _starting(data, _OTHERS)
+
+
 def image_size(data: bytes) -> tuple[int, int] | None:
     """Width and height of an image, by its header alone; None where that does not tell."""
     from tfrec_cli.sources.imageheader import header_size
@@ -75,7 +80,7 @@ def describe(data: bytes) -> str:
     if (kind := image_format(data)) is not None:
         pixels = image_size(data)
         return f"<{kind} {pixels[0]}×{pixels[1]}, {size}>" if pixels else f"<{kind}, {size}>"
-    if (other := _starting(data, _OTHERS)) is not None:
+    if (other := other_format(data)) is not None:
         return f"<{other}, {size}>"
     head = data[:_SHOWN_BYTES].hex(" ")
     return f"<{size}: {head}{' …' if len(data) > _SHOWN_BYTES else ''}>"
