@@ -43,6 +43,8 @@ def report(about: str | None, known: Mapping[str, Callable[[], Figures]]) -> Non
     parser = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
     parser.add_argument("parts", nargs="*", default=list(known), help=", ".join(known))
     asked = parser.parse_args().parts
+    if unknown := set(asked) - set(known):
+        parser.error(f"no part {', '.join(unknown)}: choose from {', '.join(known)}")
     DATA.mkdir(parents=True, exist_ok=True)
     print("| | measured | limit |\n|---|---|---|")
     for part in asked:
