@@ -273,6 +273,34 @@ def test_csv_comes_back_by_a_csv_reader(people: Path, tmp_path: Path) -> None:
         assert row["x"] == ("0.1", "nan", "", "inf")[number % 4]
 
 
+def test_pandas_reads_what_is_no_number_in_csv(tmp_path: Path) -> None:
+    values = [1.5, float("nan"), float("inf"), float("-inf"), 3.4e38, 1e-45]
+    kinds = {"a": pa.float32(), "b": pa.list_(pa.float32(), 1), "n": pa.int64()}
+    rows = {"a": values, "b": [[v] for v in values], "n": [1, None, 3, 4, 5, 6]}
+    table = pa.table([pa.array(rows[k], kind) for k, kind in kinds.items()], names=list(kinds))
+    tfrec_cli.convert(table, tmp_path / "d")
+    export(ExportOptions((str(tmp_path / "d"),), str(tmp_path / "d.csv")))
+    found = pd.read_csv(tmp_path / "d.csv")
+    assert found["a"].dtype == np.float64
+    np.testing.assert_array_equal(found["a"].astype(np.float32), np.array(values, np.float32))
+    lists = [json.loads(text) for text in found["b"]]
+    assert [float(one) for (one,) in lists[:4]] == pytest.approx(values[:4], nan_ok=True)
+    assert found["n"].isna().tolist() == [False, True, *[False] * 4]
+    text = (tmp_path / "d.csv").read_text()
+    assert text.splitlines()[2].startswith("nan,")
+    assert text.splitlines()[4].startswith("-inf,")
+
+
+def test_a_feature_without_a_name_is_exported(tmp_path: Path) -> None:
+    (tmp_path / "a.tfrecord").write_bytes(frame(example(entry(b"", ints(7)))))
+    for kind in ("csv", "jsonl", "parquet"):
+        command = ["export", str(tmp_path / "a.tfrecord"), str(tmp_path / f"o.{kind}")]
+        assert '    ""  int64' in CliRunner().invoke(cli, command).output
+    assert (tmp_path / "o.csv").read_text() == '""\n7\n'
+    assert json.loads((tmp_path / "o.jsonl").read_text()) == {"": 7}
+    assert pq.read_table(tmp_path / "o.parquet").to_pydict() == {"": [7]}
+
+
 def test_an_exported_csv_converts_to_equal_records(tmp_path: Path) -> None:
     tfrec_cli.convert(EXAMPLES / "penguins.csv", tmp_path / "a")
     export(ExportOptions((str(tmp_path / "a"),), str(tmp_path / "back.csv")))

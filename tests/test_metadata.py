@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -203,6 +204,21 @@ def test_labels_from_0_are_never_shifted(tmp_path: Path) -> None:
     assert not (tmp_path / "d").exists()
     with pytest.raises(UsageError, match="no feature has labels"):
         tfrec_cli.convert(pa.table({"x": [1]}), tmp_path / "d", metadata="label-map")
+
+
+def test_what_is_wrong_is_told_before_records_are_read(tmp_path: Path) -> None:
+    """The compression first, since converting anew gives other names too."""
+    damaged = frame(b"\xff")[:-1]
+    (tmp_path / "a.tfrecord.gz").write_bytes(gzip.compress(damaged))
+    with pytest.raises(UsageError, match="tfds: the shards are GZIP"):
+        write_metadata(str(tmp_path), ("tfds",))
+    (tmp_path / "a.tfrecord.gz").unlink()
+    (tmp_path / "a.tfrecord").write_bytes(damaged)
+    with pytest.raises(UsageError, match="NAME-SPLIT"):
+        write_metadata(str(tmp_path), ("tfds",))
+    (tmp_path / "a.tfrecord").rename(tmp_path / "a-train.tfrecord-00001-of-00002")
+    with pytest.raises(DamageError, match="tfds: of 2 shards of train, some are not there"):
+        write_metadata(str(tmp_path), ("tfds",))
 
 
 def test_tfds_is_refused_where_it_could_not_read(tmp_path: Path) -> None:

@@ -249,6 +249,40 @@ def test_floats_that_are_few_are_counted(tmp_path):
     assert one(write(tmp_path / "b.tfrecord", many), "label").classes is None
 
 
+def test_integers_have_all_their_digits_between_the_extremes_too(tmp_path):
+    for name, first in (("a", 2**62), ("b", -(2**63)), ("c", 1_700_000_000_000)):
+        table = pa.table({"x": pa.array([first + n for n in range(2001)], pa.int64())})
+        tfrec_cli.convert(table, tmp_path / name)
+        found = one(tmp_path / name)
+        assert quantiles(found)["0.5"] == first + 1000
+        edges, counts = histogram(found)
+        assert (edges[0], edges[-1], sum(counts)) == (first, first + 2000, 2001)
+        assert max(counts) < 150
+        assert all(type(edge) is int for edge in edges) == (abs(first) >= 2**53)
+        text = tfrec("stats", tmp_path / name).stdout
+        assert f" {first + 500} " in text
+        assert f" {first + 1000} " in text
+    assert " 1700000001000  577.64" in text
+
+
+def test_names_that_differ_at_their_ends_are_told_apart(tmp_path):
+    records = [
+        example(
+            entry(b"", ints(n)),
+            entry(b"label", texts(b"a class that is called so %d" % (n % 2))),
+            entry(b"a feature with a long name that ends as number one", ints(1)),
+            entry(b"a feature with a long name that ends as number two", ints(1)),
+        )
+        for n in range(9)
+    ]
+    path = write(tmp_path / "a.tfrecord", records)
+    text = tfrec("stats", path).stdout
+    for name in ("number one ", "number two ", "…called so 0 56%", "…called so 1 44%", '\n"" '):
+        assert name in text
+    for command in ("inspect", "head"):
+        assert '""' in tfrec(command, path).stdout
+
+
 def test_extremes_of_integers_have_all_their_digits(tmp_path):
     path = write(
         tmp_path / "a.tfrecord", [example(entry(b"x", ints(n))) for n in (10**12 + 7, 2**63 - 1)]

@@ -131,6 +131,19 @@ def shorten(text: str, limit: int = 80) -> str:
     return printable(text if len(text) <= limit else text[: limit - 1] + "…")
 
 
+def abridge(text: str, limit: int = 80) -> str:
+    """As `shorten`, but with both ends of the text, of which names that are alike differ in one."""
+    end = (limit - 1) // 2
+    return printable(text if len(text) <= limit else f"{text[: limit - 1 - end]}…{text[-end:]}")
+
+
+def key_text(key: str, limit: int = 80) -> str:
+    """The key of a feature, or several as `group_name` has them, for a table or a sentence: as
+    `abridge` has it, and an empty one, which would not be seen, as `""`.
+    """
+    return abridge(key, limit) or '""'
+
+
 def printable(text: str) -> str:
     """`text` with all that is no printable character escaped as Python does: line ends, the
     sequences that a terminal obeys, and what stands for bytes that are not UTF-8.

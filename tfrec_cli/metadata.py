@@ -18,7 +18,7 @@ from tfrec_cli.dataset.manifest import (
     manifest_path,
 )
 from tfrec_cli.dataset.metadata import Metadata, describe
-from tfrec_cli.dataset.metadata.tfds import NO_FOLDER
+from tfrec_cli.dataset.metadata.tfds import NO_FOLDER, refuse_compressed
 from tfrec_cli.dataset.naming import identifier, parse_dest
 from tfrec_cli.dataset.staging import amend
 from tfrec_cli.errors import DamageError, DatasetError, UsageError, shorten
@@ -27,6 +27,8 @@ from tfrec_cli.options import Compression, MetadataFormat
 from tfrec_cli.reading import RecordDataset, open_dataset
 from tfrec_cli.reading.features import facts_of
 from tfrec_cli.reading.survey import FileFacts
+from tfrec_cli.reading.targets import Target
+from tfrec_cli.records.framing import sniff_file
 
 _SHARD = re.compile(r"([A-Za-z]\w*)-([\w-]+)\.tfrecord-(\d{5,})-of-(\d{5,})", re.ASCII)
 
@@ -59,15 +61,18 @@ def write_metadata(path: str, formats: Sequence[MetadataFormat]) -> Written:
     for finding in dataset.findings:
         if finding.kind == "missing shard":
             raise DamageError(f"{finding} No metadata was written.")
-    if not manifest.features:
-        features = tuple(facts_of(info) for info in dataset.features.values())
-        manifest = replace(manifest, features=features)
     owner = path
     if not (manifest_path(owner).parent / MANIFEST).exists():
         owner = os.path.dirname(dataset.files[0].path) or "."
     dest = parse_dest(owner)
-    if dest.kind == "file" and "tfds" in formats:
-        raise UsageError(NO_FOLDER)
+    # What no look at the records can change comes first.
+    if "tfds" in formats:
+        if dest.kind == "file":
+            raise UsageError(NO_FOLDER)
+        refuse_compressed(manifest.compression.kind)
+    if not manifest.features:
+        features = tuple(facts_of(info) for info in dataset.features.values())
+        manifest = replace(manifest, features=features)
     made = describe(manifest, formats)
     made = replace(made, notices=(*made.notices, *_left_out(dataset)))
     amend(dest, lambda _: ((name, _bytes(text)) for name, text in made.files.items()))
@@ -95,6 +100,8 @@ def _write_foreign(dataset: RecordDataset, formats: Sequence[MetadataFormat]) ->
             "them."
         )
     home = Path(folders.pop())
+    if "tfds" in formats:
+        _check_shards(dataset.files)
     made = describe(_manifest(dataset, "tfds" in formats), formats)
     made = replace(made, notices=(*made.notices, *_left_out(dataset)))
     for name, text in made.files.items():
@@ -114,6 +121,18 @@ def _refuse_other(path: Path, wanted: bytes) -> None:
     """Raise DatasetError where something else than `wanted` lies at `path`."""
     if os.path.lexists(path) and not (path.is_file() and path.read_bytes() == wanted):
         raise DatasetError(f"{path} is there and holds something else. Move it away.")
+
+
+def _check_shards(files: Sequence[Target]) -> None:
+    """Raise UsageError, or DamageError for a shard that is not there, where TensorFlow Datasets
+    cannot have such files, before anything is read of them but their first bytes.
+    """
+    for target in files:
+        try:
+            refuse_compressed(sniff_file(target.path))
+        except OSError as error:
+            raise DatasetError(f"{target.path}: {error.strerror or error}.") from None
+    _shards([FileFacts(target, "none", 0, 0, 0, 0) for target in files])
 
 
 def _manifest(dataset: RecordDataset, is_numbered: bool) -> Manifest:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tfrec_cli.cli.common import human_size
-from tfrec_cli.errors import shorten
+from tfrec_cli.errors import key_text, shorten
 
 if TYPE_CHECKING:
     from tfrec_cli.estimates.footprint import FeatureBytes, Footprint, Saving
@@ -37,7 +37,7 @@ def footprint_lines(found: Footprint) -> Iterator[str]:
 
 
 def _feature_line(feature: FeatureBytes, width: int, total: float) -> str:
-    key = shorten(feature.key, width)
+    key = key_text(feature.key, width)
     sizes = [human_size(size) for size in (feature.values, feature.names, feature.other)]
     columns = "".join(f"{text:>11}" for text in [*sizes, "", human_size(feature.total)])
     return f"{key:<{width}}{columns}{feature.total / total:>11.0%}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tfrec_cli.cli.common import PATH, columns_option, debug_option, quiet_option, say, split_option
-from tfrec_cli.errors import alike, group_name, shorten
+from tfrec_cli.errors import alike, group_name, key_text, shorten
 
 if TYPE_CHECKING:
     from tfrec_cli.inspection.head import HeadRecord
@@ -90,7 +90,7 @@ def _lines(rows: Sequence[tuple[HeadRecord, dict[str, Any]]], width: int) -> Ite
         yield "no records"
         return
     keys = list(dict.fromkeys(key for _, values in rows for key in values))
-    table = [[shorten(key, CELL) for key in keys]]
+    table = [[key_text(key, CELL) for key in keys]]
     table += [[_cell(values, key, CELL) for key in keys] for _, values in rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     if keys and sum(widths) + 2 * (len(widths) - 1) <= width:
@@ -107,7 +107,7 @@ def _lines(rows: Sequence[tuple[HeadRecord, dict[str, Any]]], width: int) -> Ite
 def _block(record: HeadRecord, values: dict[str, Any]) -> Iterator[str]:
     yield f"{record.file}, record {record.number}"
     values = _grouped(values) if len(values) > MANY else values
-    names = [shorten(key, 60) for key in values]
+    names = [key_text(key, 60) for key in values]
     width = max(map(len, names), default=0)
     for name, key in zip(names, values, strict=True):
         yield f"  {name:<{width}}  {_cell(values, key, LINE)}"

@@ -22,7 +22,7 @@ from tfrec_cli.cli.common import (
 from tfrec_cli.cli.footprints import WIDTH, footprint_lines, saving_lines
 from tfrec_cli.cli.payloads import payload_lines
 from tfrec_cli.cli.progress import TerminalReporter
-from tfrec_cli.errors import alike, counted, group_name, shorten
+from tfrec_cli.errors import alike, counted, group_name, key_text, shorten
 from tfrec_cli.options import default_jobs
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _group_row(group: Sequence[FeatureReport], records: int) -> tuple[str, str, 
     lows = [one.low for one in group if one.low is not None]
     highs = [one.high for one in group if one.high is not None]
     values = f"{min(lows)} to {max(highs)}" if lows and highs else ""
-    return shorten(group_name([one.info.key for one in group]), 50), kind, present, values
+    return key_text(group_name([one.info.key for one in group]), 50), kind, present, values
 
 
 def _natural(report: FeatureReport) -> list[tuple[int, str]]:
@@ -183,7 +183,7 @@ def _feature_row(report: FeatureReport, records: int) -> tuple[str, str, str, st
     if report.kinds is not None:
         kinds = [f"{name} in {counted(count, 'record')}" for name, count in report.kinds.items()]
         said.append("; ".join(kinds))
-    return shorten(info.key, 50), kind, _share(report.present, records), ", ".join(said)
+    return key_text(info.key, 50), kind, _share(report.present, records), ", ".join(said)
 
 
 def _share(part: int, whole: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tfrec_cli.cli.footprints import WIDTH
-from tfrec_cli.errors import counted, listed, shorten
+from tfrec_cli.errors import counted, key_text, listed
 
 _SHOWN = 10
 
@@ -30,7 +30,7 @@ def _sentence(one: Payload, records: int) -> str:
     count = "all records" if is_all and records > 1 else counted(one.records, "record")
     are = "is" if one.records == 1 else "are"
     if one.kind == "tf.train.SequenceExample":
-        keys = listed([shorten(key, 40) for key in one.keys], 8)
+        keys = listed([key_text(key, 40) for key in one.keys], 8)
         lists = f"feature lists: {keys}" if keys else "without feature lists"
         said = f"{are} tf.train.SequenceExample, {lists}; the features below are their context"
         return f"  payload  {count} {said} {place}"

@@ -24,7 +24,7 @@ from tfrec_cli.cli.common import (
 from tfrec_cli.cli.footprints import WIDTH
 from tfrec_cli.cli.payloads import payload_lines
 from tfrec_cli.cli.progress import TerminalReporter
-from tfrec_cli.errors import counted, shorten
+from tfrec_cli.errors import abridge, counted, key_text, shorten
 
 if TYPE_CHECKING:
     from tfrec_cli.reading.features import FeatureInfo
@@ -116,7 +116,7 @@ def _rows(found: Statistics) -> Iterator[_Row]:
     several = len(found.splits) > 1
     for place, feature in enumerate(found.features):
         for number, split in enumerate(found.splits):
-            name = shorten(feature.key, NAME) if not number else ""
+            name = key_text(feature.key, NAME) if not number else ""
             yield name, (split.name or "others") if several else "", split.features[place]
 
 
@@ -147,7 +147,7 @@ def _numbers(rows: Iterable[_Row]) -> list[list[str]]:
         if found.feature.kind not in ("int64", "float"):
             continue
         own, between = found.numbers, quantiles(found)
-        middle = [_short(between.get(share)) for share in ("0.25", "0.5", "0.75")]
+        middle = [_exact(between.get(share)) for share in ("0.25", "0.5", "0.75")]
         mean = own.mean if own.count else None
         odd = [
             f"{own.nan:,} nan" if own.nan else "",
@@ -156,7 +156,7 @@ def _numbers(rows: Iterable[_Row]) -> list[list[str]]:
         lines.append(
             [
                 name, split, _share(found.missing, found.records), _exact(own.low), *middle,
-                _exact(own.high), _short(mean), _short(own.deviation),
+                _exact(own.high), _mean(mean, found), _short(own.deviation),
                 _share(own.zeros, own.count), " ".join(filter(None, odd)), _bars(found),
             ]
         )  # fmt: skip
@@ -199,7 +199,7 @@ def _words(found: FeatureStatistics) -> str:
     top, total = found.top(SHOWN_WORDS), max(1, found.numbers.count)
     about = "" if found.classes is not None else "about "
     words = [
-        f"{shorten(label(found.feature, value), 24) or '(empty)'} {about}{_part(count / total)}"
+        f"{abridge(label(found.feature, value), 24) or '(empty)'} {about}{_part(count / total)}"
         for value, count in top
         if (
             count >= RARE * total
@@ -223,13 +223,15 @@ def _classes(feature: FeatureInfo, found: Statistics, place: int) -> Iterator[st
     totals = {v: sum((one.classes or {}).get(v, 0) for one in own) for v in values}
     order = sorted(values, key=lambda value: (-totals[value], value))
     head = [split.name or "others" for split in found.splits] if len(own) > 1 else ["values"]
-    lines = [[shorten(feature.key, NAME), *(cell for name in head for cell in (name, "share")), ""]]
+    lines = [
+        [key_text(feature.key, NAME), *(cell for name in head for cell in (name, "share")), ""]
+    ]
     for value in order[:SHOWN_CLASSES]:
         cells = []
         for one in own:
             count, total = (one.classes or {}).get(value, 0), max(1, one.numbers.count)
             cells += [f"{count:,}", f"{count / total:.1%}"]
-        lines.append([shorten(label(feature, value), NAME) or "(empty)", *cells, ""])
+        lines.append([abridge(label(feature, value), NAME) or "(empty)", *cells, ""])
     yield from _table(lines, 1)
     if len(order) > SHOWN_CLASSES:
         yield f"… and {counted(len(order) - SHOWN_CLASSES, 'smaller class')}"
@@ -261,7 +263,7 @@ def _drift(found: Statistics) -> Iterator[str]:
             WIDTH,
         )
     for drift in found.drift:
-        text = f"drift: {shorten(drift.feature, NAME)}: {drift.text}"
+        text = f"drift: {key_text(drift.feature, NAME)}: {drift.text}"
         yield from textwrap.wrap(text, WIDTH, subsequent_indent="  ")
 
 
@@ -281,6 +283,15 @@ def _share(part: int, whole: int) -> str:
 def _exact(value: Any) -> str:
     """An extreme: integers, which may be ids or times, to the last digit."""
     return str(value) if isinstance(value, int) else _short(value)
+
+
+def _mean(value: float | None, found: FeatureStatistics) -> str:
+    """That of integers, which may be large and close together, to the last digit before the point,
+    as far as floating point has it.
+    """
+    if value is not None and found.feature.kind == "int64" and 1e5 <= abs(value) < 2**53:
+        return f"{value:.0f}"
+    return _short(value)
 
 
 def _short(value: Any) -> str:

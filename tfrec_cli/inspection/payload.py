@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tfrec_cli.decoding import sequence_keys
-from tfrec_cli.errors import counted, listed, shorten
+from tfrec_cli.errors import counted, key_text, listed
 from tfrec_cli.reading.chunks import read_chunks
 from tfrec_cli.reading.dataset import RecordDataset
 from tfrec_cli.reading.survey import DatasetSurvey
@@ -51,7 +51,7 @@ def without_lists(dataset: RecordDataset) -> str:
         return ""
     for one in payloads(dataset.survey()):
         if one.kind == SEQUENCE:
-            keys = listed([shorten(key, 40) for key in one.keys], _SHOWN) or "without any"
+            keys = listed([key_text(key, 40) for key in one.keys], _SHOWN) or "without any"
             return (
                 f"{counted(one.records, 'record')} {'is' if one.records == 1 else 'are'} "
                 "SequenceExample: only the context is here, and the feature lists are left out: "

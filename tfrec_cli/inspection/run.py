@@ -15,7 +15,7 @@ from tfrec_cli.reading.dataset import RecordDataset, open_datasets
 from tfrec_cli.reading.features import FeatureInfo, features_of_records
 from tfrec_cli.reading.survey import DatasetSurvey, FeatureTally, FileFacts, survey_records
 
-SEQUENCE_LISTS, NO_EXAMPLES = "feature lists", "records that are no Example"
+SEQUENCE_LISTS, NO_EXAMPLES = "feature lists", "records of other kinds"
 
 
 @dataclass(frozen=True, slots=True)

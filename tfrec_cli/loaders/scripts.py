@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tfrec_cli.dataset.manifest import Manifest, Shard, Split, load_manifest
 from tfrec_cli.dataset.naming import DEFAULT_SPLIT, identifier
-from tfrec_cli.errors import DatasetError, counted, shorten
+from tfrec_cli.errors import DatasetError, counted, key_text, shorten
 from tfrec_cli.inspection.payload import without_lists
 from tfrec_cli.loaders.grain import grain_script
 from tfrec_cli.loaders.parts import Framework
@@ -69,7 +69,7 @@ def _check_records(dataset: RecordDataset) -> None:
     elif mixed := next(
         (f for f in survey.features if sum(map(bool, f.kind_records[1:])) > 1), None
     ):
-        key = shorten(mixed.key.decode("utf-8", "backslashreplace"))
+        key = key_text(mixed.key.decode("utf-8", "backslashreplace"))
         problem = f"feature {key} is not of one kind in all records"
     else:
         return

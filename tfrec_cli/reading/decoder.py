@@ -14,7 +14,7 @@ from tfrec_cli import _kernel
 from tfrec_cli._kernel import Decoded
 from tfrec_cli.buffers import rows_without_columns
 from tfrec_cli.decoding import KINDS
-from tfrec_cli.errors import DamageError, DatasetError, shorten
+from tfrec_cli.errors import DamageError, DatasetError, key_text
 from tfrec_cli.reading.chunks import Chunk
 from tfrec_cli.reading.features import FeatureInfo
 from tfrec_cli.reading.targets import Target
@@ -128,11 +128,11 @@ class ChunkDecoder:
             yield from self._cell_faults(feature, faults)
         for key, number in decoded.unknown:
             if self._are_all and key not in self._known:
-                name = shorten(key.decode("utf-8", "backslashreplace"))
+                name = key_text(key.decode("utf-8", "backslashreplace"))
                 yield number, f", feature {name}: {self._origin} no such feature. {_REMEDY}"
 
     def _cell_faults(self, feature: FeatureInfo, faults: np.void) -> Iterable[tuple[int, str]]:
-        place = f", feature {shorten(feature.key)}"
+        place = f", feature {key_text(feature.key)}"
         if faults["kind_records"]:
             found = KINDS[int(faults["kind_found"])]
             text = f"{place}: it is {found} here, but {self._origin} {feature.kind}. {_REMEDY}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tfrec_cli.errors import shorten
+from tfrec_cli.errors import key_text, shorten
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Finding:
             unit = "decompressed byte" if self.decompressed else "byte"
             place += f", record {self.record}, {unit} {self.offset}"
         if self.feature is not None:
-            place += f", feature {shorten(self.feature)}"
+            place += f", feature {key_text(self.feature)}"
         said = f" TensorFlow: {self.tensorflow}." if self.tensorflow else ""
         return f"{place}: {self.kind}: {self.text}.{said}"
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from tfrec_cli import _kernel
 from tfrec_cli.dataset.manifest import FeatureFacts
 from tfrec_cli.decoding import KINDS, FeatureTally, Tally
-from tfrec_cli.errors import SourceError, listed, shorten
+from tfrec_cli.errors import SourceError, key_text, listed, shorten
 from tfrec_cli.records.intact import Span, intact_blocks, open_content, record_count
 from tfrec_cli.schema.arrowtypes import spell_type
 from tfrec_cli.schema.binding import BoundFeature, FeatureType, Missing
@@ -281,7 +281,7 @@ def _is_usable(tally: FeatureTally) -> bool:
 
 def _doubts(tally: FeatureTally) -> Iterator[str]:
     """Why a feature cannot be described by one kind and a name."""
-    name = shorten(tally.key.decode("utf-8", "backslashreplace"))
+    name = key_text(tally.key.decode("utf-8", "backslashreplace"))
     kinds = {kind: n for kind, n in zip(KINDS[1:], tally.kind_records[1:], strict=True) if n}
     if len(kinds) > 1:
         found = ", ".join(f"{kind} in {records:,}" for kind, records in kinds.items())

@@ -28,6 +28,8 @@ TOP = 10
 _TRAIN = ("train", "training")
 
 _SAMPLED = 1 << 21
+# Floating point has all integers up to here.
+_EXACT = 1 << 53
 _MOST_SAMPLED = 1 << 14
 _LEAST_SAMPLED = 1 << 10
 
@@ -210,13 +212,30 @@ def histogram(found: FeatureStatistics) -> tuple[list[Any], list[int]]:
     if isinstance(own.low, int) and own.high - own.low < BINS:
         whole = (values - own.low).astype(np.int64)
         return list(range(own.low, own.high + 2)), _counts(whole, weights, own.high - own.low + 1)
+    if isinstance(own.low, int) and max(-own.low, own.high) >= _EXACT:
+        return _far_histogram(values, weights, own.low, own.high)
+    return _histogram(values, weights, own.low, own.high)
+
+
+def _far_histogram(
+    values: Any, weights: Any, lowest: int, highest: int
+) -> tuple[list[Any], list[int]]:
+    """That of integers so large that floating point does not have them all: of how far each is from
+    the lowest, which is exact where they are close together.
+    """
+    far = (values.astype(np.uint64) - np.uint64(lowest % 2**64)).astype(np.float64)
+    edges, counts = _histogram(far, weights, 0, highest - lowest)
+    return [lowest, *(lowest + int(edge) for edge in edges[1:-1]), highest], counts
+
+
+def _histogram(values: Any, weights: Any, lowest: Any, highest: Any) -> tuple[list[Any], list[int]]:
     ends = np.cumsum(weights)
     low, high = values[np.searchsorted(ends, np.array([0.01, 0.99]) * ends[-1])].astype(np.float64)
     if low == high:
-        low, high = float(own.low), float(own.high)
+        low, high = float(lowest), float(highest)
     edges = np.linspace(low, high, BINS + 1)
     counts = _counts(np.searchsorted(edges[1:-1], values, side="right"), weights, BINS)
-    edges[0], edges[-1] = own.low, own.high
+    edges[0], edges[-1] = lowest, highest
     return [float(edge) for edge in edges], counts
 
 

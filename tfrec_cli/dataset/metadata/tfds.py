@@ -30,11 +30,7 @@ _FILLED = "-2^63 for int64, the lowest float32, and empty bytes"
 
 def describe(manifest: Manifest) -> tuple[dict[str, str], list[str]]:
     """Both files, and notices. Raises UsageError for what TensorFlow Datasets cannot read."""
-    if manifest.compression.kind != "none":
-        raise UsageError(
-            f"tfds: the shards are {manifest.compression.kind.upper()}, and TensorFlow Datasets "
-            "reads uncompressed ones only. Use --compression none."
-        )
+    refuse_compressed(manifest.compression.kind)
     if not manifest.features:
         raise UsageError("tfds: nothing is known of the features of the records.")
     features = {key: body for facts in manifest.features for key, body in _features(facts)}
@@ -43,6 +39,15 @@ def describe(manifest: Manifest) -> tuple[dict[str, str], list[str]]:
         "featuresDict": {"features": features},
     }
     return {FEATURES: _json(document), INFO: _json(_info(manifest))}, _notices(manifest)
+
+
+def refuse_compressed(kind: str) -> None:
+    """Raise UsageError where shards are compressed."""
+    if kind != "none":
+        raise UsageError(
+            f"tfds: the shards are {kind.upper()}, and TensorFlow Datasets reads uncompressed ones "
+            "only. Convert with --compression none."
+        )
 
 
 def _json(document: dict[str, Any]) -> str:
