@@ -114,5 +114,6 @@ def _result(report: Report, seconds: float) -> str:
     rate = human_size(report.bytes / seconds) if seconds else ""
     said = counted(len(report.findings), "finding") if report.findings else "nothing is wrong"
     if report.unread:
+        said = said if report.findings else "nothing is wrong in what was read"
         said += f", {counted(len(report.unread), 'file')} not read"
     return f"{said} ({human_size(report.bytes)}, {seconds:.2f} s, {rate}/s)"

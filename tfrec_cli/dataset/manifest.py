@@ -301,9 +301,11 @@ def manifest_path(dataset: str | os.PathLike[str]) -> Path:
 
 def read_manifest(path: Path) -> Manifest | None:
     """As `load_manifest`, from the manifest file itself."""
+    if path.exists() and not path.is_file():
+        return None
     try:
         text = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return Manifest.from_json(text, os.fspath(path)) if _START.match(text) else None
 
@@ -313,10 +315,12 @@ def is_broken(path: Path) -> bool:
     entries, or lies beside a schema of ours and is none of ours. Other programs keep files of that
     name, too.
     """
+    if path.exists() and not path.is_file():
+        return False
     try:
         text = path.read_bytes()
         return not json.loads(text) or (not _START.match(text) and _is_ours(path.parent))
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+    except (FileNotFoundError, NotADirectoryError):
         return False
     except (ValueError, RecursionError):
         return True

@@ -64,8 +64,9 @@ def saved_expectations(folder: str, manifest: Manifest | None) -> Expectations |
     """What the records must have that lie in a folder: by its manifest, and by the schema beside
     it, where that can be read. None where nothing is known of them, as of repaired files.
     """
+    path = Path(folder) / SCHEMA
     try:
-        schema = load_schema(Path(folder) / SCHEMA)
+        schema = load_schema(path) if path.is_file() else None
     except SchemaError:
         schema = None
     if manifest is not None:

@@ -17,6 +17,7 @@ from tfrec_cli.dataset.manifest import (
     MANIFEST,
     Manifest,
     Shard,
+    SideFile,
     is_broken,
     load_manifest,
     manifest_path,
@@ -29,6 +30,7 @@ from tfrec_cli.errors import DamageError, DatasetError, UsageError, shorten
 from tfrec_cli.reading.finding import Finding
 from tfrec_cli.records.framing import HEADER, starts_with_record
 from tfrec_cli.sources.foreign import refuse_foreign
+from tfrec_cli.sources.paths import no_file
 
 if TYPE_CHECKING:
     from tfrec_cli.reading.expectations import Expectations
@@ -109,9 +111,8 @@ def find_datasets(
             continue
         elif (dataset := _single(path, known)) is not None:
             found.append(dataset)
-        elif not os.path.lexists(path):
-            raise _nothing(path)
         else:
+            _refuse_no_file(path)
             loose.setdefault(os.path.realpath(path), Target(path, split_of(path)))
     if loose:
         files = tuple(loose.values())
@@ -143,6 +144,18 @@ def _matches(pattern: str) -> list[str]:
 
 def _nothing(path: str) -> DatasetError:
     return DatasetError(f"{shorten(path, 1000)}: nothing is there. Name a dataset or its files.")
+
+
+def _refuse_no_file(path: str) -> None:
+    """Raise DatasetError where no file is at `path`."""
+    found = no_file(path)
+    if found == "nothing":
+        raise _nothing(path)
+    if found is not None:
+        raise DatasetError(
+            f"{shorten(path, 1000)}: it is {found}, but a file was expected. Name a dataset or "
+            "its files."
+        )
 
 
 def _together(datasets: Iterable[Dataset]) -> list[Dataset]:
@@ -206,7 +219,7 @@ def _is_data(folder: str, name: str) -> bool:
     if name.startswith((".", "_")) or _BESIDE.fullmatch(name):
         return False
     path = os.path.join(folder, name)
-    if not os.path.isfile(path) and not os.path.islink(path):
+    if not os.path.isfile(path) and (os.path.exists(path) or not os.path.islink(path)):
         return False
     if _NAMED.fullmatch(name):
         return True
@@ -241,10 +254,10 @@ def _ours(folder: str, manifest: Manifest) -> Dataset:
     files, findings = [], []
     for shard in manifest.shards:
         path = os.path.join(folder, shard.name)
-        if os.path.lexists(path):
-            files.append(Target(path, names[shard.name], shard))
+        if found := no_file(path):
+            findings.append(_missing(path, shard, found))
         else:
-            findings.append(_missing(path, shard))
+            files.append(Target(path, names[shard.name], shard))
     for name in sorted(os.listdir(folder)):
         if name not in manifest.names and _is_data(folder, name):
             path = os.path.join(folder, name)
@@ -268,10 +281,10 @@ def _single(path: str, known: dict[str, Manifest | None]) -> Dataset | None:
         own = _load(home, known)
         manifest = own or _load(folder, known)
     except DamageError as error:
-        return Dataset(path, (Target(path, split_of(path)),), findings=(_broken(path, error),))
+        return Dataset(path, _unknown(path), findings=(_broken(path, error),))
     if own is None and Path(home) != Path(folder) and is_broken(Path(home, MANIFEST)):
         broken = _broken(path, DamageError(_NO_MANIFEST))
-        return Dataset(path, (Target(path, split_of(path)),), findings=(broken,))
+        return Dataset(path, _unknown(path), findings=(broken,))
     places = (
         {s.name: (s, split.name) for split in manifest.splits for s in split.shards}
         if manifest
@@ -282,11 +295,17 @@ def _single(path: str, known: dict[str, Manifest | None]) -> Dataset | None:
     shard, split = places[name]
     findings = _side_files(Path(home), manifest) if own else []
     where = home if own else folder
-    if not os.path.lexists(path):
-        return Dataset(path, (), manifest, (_missing(path, shard), *findings), where)
+    if found := no_file(path):
+        return Dataset(path, (), manifest, (_missing(path, shard, found), *findings), where)
     # The split of a single file is `train` where nobody said anything else.
     split = (split_of(path) or split) if own else split
     return Dataset(path, (Target(path, split, shard),), manifest, tuple(findings), where)
+
+
+def _unknown(path: str) -> tuple[Target, ...]:
+    """The file at `path` of which nothing is known, where there is one."""
+    _refuse_no_file(path)
+    return (Target(path, split_of(path)),)
 
 
 def _is_beside(path: str, known: dict[str, Manifest | None]) -> bool:
@@ -308,11 +327,12 @@ def _load(folder: str, known: dict[str, Manifest | None]) -> Manifest | None:
     return known[folder]
 
 
-def _missing(path: str, shard: Shard) -> Finding:
+def _missing(path: str, shard: Shard, found: str) -> Finding:
+    """found: what is there in its place."""
     return Finding(
         path,
         "missing shard",
-        f"it is not there, but the manifest has it with {shard.records:,} records",
+        f"it {_in_place(found)}, but the manifest has it with {shard.records:,} records",
         tensorflow=_LOST,
         records=shard.records,
     )
@@ -323,18 +343,23 @@ def _broken(folder: str, error: DamageError) -> Finding:
 
 
 def _side_files(folder: Path, manifest: Manifest) -> list[Finding]:
-    findings = []
-    for file in manifest.files:
-        path = folder / file.name
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            text = "it is not there, but the manifest has it"
-        except OSError as error:
-            text = f"it cannot be read ({error.strerror})"
-        else:
-            if (len(data), _kernel.crc32c(data)) == (file.bytes, file.crc32c):
-                continue
-            text = "it is not the file that was written with the shards"
-        findings.append(Finding(os.fspath(path), "side file", text))
-    return findings
+    places = [(os.fspath(folder / file.name), file) for file in manifest.files]
+    faults = [(path, _side_fault(path, file)) for path, file in places]
+    return [Finding(path, "side file", text) for path, text in faults if text is not None]
+
+
+def _side_fault(path: str, file: SideFile) -> str | None:
+    """What is wrong with a file beside the shards, if anything."""
+    if (found := no_file(path)) is not None:
+        return f"it {_in_place(found)}, but the manifest has it"
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        return f"it cannot be read ({error.strerror})"
+    if (len(data), _kernel.crc32c(data)) == (file.bytes, file.crc32c):
+        return None
+    return "it is not the file that was written with the shards"
+
+
+def _in_place(found: str) -> str:
+    return "is not there" if found == "nothing" else f"is {found}"

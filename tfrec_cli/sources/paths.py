@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Sequence
 from functools import cache
 
@@ -64,6 +65,23 @@ def _numbered(suffixes: tuple[str, ...]) -> re.Pattern[str] | None:
     endings = "|".join(re.escape(suffix).replace(r"\#", "[0-9]+") for suffix in numbered)
     other = "".join(rf"(?<!\.{ending})" for ending in _NUMBERED_TEXT)
     return re.compile(f"{other}(?:{endings})$")
+
+
+def no_file(path: str) -> str | None:
+    """What is at `path` where no file is, as in `a pipe`; None for a file, links followed, and
+    where the system does not tell. Only a file may be opened: another thing may never end, or
+    never begin.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        if not os.path.islink(path):
+            return "nothing"
+        return f"a link to {display(os.readlink(path))}, which is not there"
+    except (OSError, ValueError):
+        return None
+    named = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
+    return None if stat.S_ISREG(mode) else named.get(stat.S_IFMT(mode), "a device")
 
 
 def unreadable(path: str, error: OSError) -> SourceError:

@@ -23,6 +23,7 @@ from tfrec_cli.schema.model import Schema
 from tfrec_cli.schema.yaml import load_schema
 from tfrec_cli.sources.files import counted, display, expand_inputs, some
 from tfrec_cli.sources.foreign import HEAD, holds_records, refuse_foreign
+from tfrec_cli.sources.paths import no_file
 from tfrec_cli.sources.suffixes import TFRECORD_SUFFIXES
 
 _NUMBERED = re.compile(r"(.*)-(\d{5,9})-of-(\d{5,9})(.*)", re.DOTALL)
@@ -159,7 +160,7 @@ class _Homes:
             for split in home.manifest.splits
             for shard in split.shards
         ]
-        _refuse_missing(home, (file.path for file in found if not os.path.lexists(file.path)))
+        _refuse_missing(home, (file.path for file in found if no_file(file.path)))
         return found
 
     def file(self, path: str) -> RecordFile:
@@ -200,9 +201,11 @@ def _shards(manifest: Manifest) -> Iterator[tuple[str, tuple[str, Shard]]]:
 def _refuse_missing(home: Home, paths: Iterable[str]) -> None:
     if missing := list(paths):
         names = listed([display(path) for path in missing], 3)
+        found = {no_file(path) for path in missing} - {"nothing", None}
+        what = f"no file ({listed(sorted(map(str, found)), 3)})" if found else "not there"
         verb = "is" if len(missing) == 1 else "are"
         raise DamageError(
-            f"{names} {verb} not there, but {display(str(home.folder / MANIFEST))} has "
+            f"{names} {verb} {what}, but {display(str(home.folder / MANIFEST))} has "
             f"{'it' if len(missing) == 1 else 'them'}. Restore what is missing, or name the files "
             "that are there."
         )

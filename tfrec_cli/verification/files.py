@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from tfrec_cli.reading.targets import Target
 from tfrec_cli.records.blocks import BLOCK, Block, Damage, read_blocks
 from tfrec_cli.records.framing import promised_compression
 from tfrec_cli.records.streams import ContentStream, Fault
+from tfrec_cli.sources.paths import no_file
 from tfrec_cli.verification import tensorflow
 from tfrec_cli.verification.features import NO_EXAMPLE, FeatureCheck
 from tfrec_cli.verification.findings import FileSummary, Findings
@@ -212,7 +212,8 @@ class _Check:
 
 def unreadable(error: OSError, path: str) -> str:
     """One line on a file that cannot be read."""
-    return f"{os.fspath(path)}: {error.strerror or error}"
+    found = no_file(path)
+    return f"{path}: {error.strerror or error}" if found is None else f"{path}: it is {found}"
 
 
 __all__ = ["NO_EXAMPLE", "FileReport", "Stopped", "check_file", "unreadable"]
