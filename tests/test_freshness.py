@@ -504,3 +504,51 @@ def test_make_rebuilds_what_changed_and_asks_no_more(here: Path) -> None:
     assert after["a.tfrecord"] == first["a.tfrecord"]
     assert after["b.tfrecord"] != first["b.tfrecord"]
     assert ran() == []
+
+
+def labelled(folder: Path) -> str:
+    """A schema with a label file of its own."""
+    (folder / "names.txt").write_text("".join(f"w{n}\n" for n in range(50)))
+    schema = "version: 1\nfeatures:\n  n: int64\n  t: {labels: names.txt}\n"
+    (folder / "given.yaml").write_text(schema)
+    age(folder)
+    return "given.yaml"
+
+
+@pytest.mark.parametrize("dest", ["out", "out.tfrecord"])
+@pytest.mark.parametrize("first", ["inferred", "given"])
+@pytest.mark.parametrize("how", [{}, {"overwrite": True}, {"resume": True}])
+def test_the_saved_schema_is_the_schema_of_the_dataset(
+    here: Path, dest: str, first: str, how: dict[str, bool]
+) -> None:
+    schema = None if first == "inferred" else labelled(here)
+    manifest = tfrec_cli.convert("a.csv", dest, schema=schema)
+    saved = (
+        here / dest / "schema.yaml" if dest == "out" else here / ".out-tfrecord.tfrec.d/schema.yaml"
+    )
+    assert is_fresh("a.csv", dest, schema=str(saved), **how)
+    assert load_manifest(here / dest) == manifest
+    # What it says counts, not where it lies or how it is written down.
+    Path("own.yaml").write_text("# mine\n" + saved.read_text().replace("int64", '"int64"'))
+    assert is_fresh("a.csv", dest, schema="own.yaml", **how)
+    more = "  m: {column: n, type: int64}\n  n:"
+    Path("own.yaml").write_text(saved.read_text().replace("  n:", more))
+    if "overwrite" not in how:
+        assert not is_fresh("a.csv", dest, schema="own.yaml", **how)
+        assert not is_fresh("a.csv", dest, schema=str(saved), limit=7, **how)
+        Path("a.csv").write_text(Path("a.csv").read_text().replace("w7", "w8"))
+        assert not is_fresh("a.csv", dest, schema=str(saved), **how)
+
+
+def test_a_saved_schema_that_was_changed_is_another(here: Path) -> None:
+    tfrec_cli.convert("a.csv", "out")
+    saved = here / "out" / "schema.yaml"
+    saved.write_text(saved.read_text().replace("t: ", "s: "))
+    assert not is_fresh("a.csv", "out", schema=str(saved))
+
+
+def test_records_that_stand_as_they_are_have_no_schema(here: Path) -> None:
+    """With the schema that was saved for them they are written anew."""
+    tfrec_cli.convert("a.csv", "first")
+    tfrec_cli.convert("first", "out")
+    assert not is_fresh("first", "out", schema="out/schema.yaml")

@@ -168,6 +168,25 @@ def test_a_shard_whose_named_files_have_changed_is_made_again(here: Path) -> Non
     assert content(here / "out") == content(here / "whole")
 
 
+def test_a_run_goes_on_with_the_schema_that_it_had_inferred(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["part-*.csv", "--shards", "4", "--name", "d"]
+    convert([*options, "whole"])
+    schema = ["--schema", "whole/schema.yaml"]
+    assert killed(here, [*options, "out"], number=2)
+    assert convert([*options, *schema, "out", "--resume"]) == 0
+    for ours, whole in zip(shard_paths(here / "out"), shard_paths(here / "whole"), strict=True):
+        assert Path(ours).read_bytes() == Path(whole).read_bytes()
+    # And the other way round, and with another schema not at all.
+    assert killed(here, [*options, *schema, "again"], number=2)
+    Path("less.yaml").write_text("version: 1\nfeatures:\n  text: bytes\n")
+    capsys.readouterr()
+    assert convert([*options, "--schema", "less.yaml", "again", "--resume"]) == 1
+    assert "cannot be resumed" in capsys.readouterr().err
+    assert convert([*options, "again", "--resume"]) == 0
+
+
 def test_a_run_may_be_killed_again_and_again(here: Path) -> None:
     options = ["part-*.csv", "--shards", "5", "--name", "d"]
     convert([*options, "whole"])

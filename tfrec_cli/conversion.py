@@ -93,7 +93,7 @@ def convert(
         if interrupted is not None:
             from tfrec_cli.resumption import refuse_other
 
-            refuse_other(dest.text, interrupted, run.planned, run.settled.text)
+            refuse_other(dest.text, interrupted, run.planned, run.settled)
             run = replace(run, resumes=interrupted)
         try:
             writes = _to_stdout(run) if dest.kind == "stdout" else _to_dataset(run, check)

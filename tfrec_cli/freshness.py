@@ -2,10 +2,11 @@
 changed.
 
 Options, schema and versions must be those of the manifest, the files that the source finds must be
-those listed there, and each file of any role must be as it was. A file is as it was if size and
-mtime are the same and both mtime and ctime are older than the manifest (so that a content changed
-under a preserved mtime does not pass), or else if its content has the checksum that was taken. Of
-the dataset's own files presence and size are looked at.
+those listed there, and each file of any role must be as it was. A given schema that says what the
+saved one says is that of the dataset, wherever it comes from. A file is as it was if size and mtime
+are the same and both mtime and ctime are older than the manifest (so that a content changed under a
+preserved mtime does not pass), or else if its content has the checksum that was taken. Of the
+dataset's own files presence and size are looked at.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tfrec_cli._kernel import crc32c
 from tfrec_cli.checksums import file_crc32c
 from tfrec_cli.dataset.manifest import (
     MANIFEST,
+    SCHEMA,
     Manifest,
     SourceFile,
     Writer,
@@ -25,10 +28,16 @@ from tfrec_cli.dataset.manifest import (
 )
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.engines.threads import ordered_map
-from tfrec_cli.errors import shorten
+from tfrec_cli.errors import SchemaError, shorten
 from tfrec_cli.options import ConvertOptions
-from tfrec_cli.provenance import difference, output_options
+from tfrec_cli.provenance import (
+    difference,
+    output_options,
+    passes_records_on,
+    with_schema_of,
+)
 from tfrec_cli.schema.settle import label_files
+from tfrec_cli.schema.yaml import parse_schema
 from tfrec_cli.settlement import Opened
 from tfrec_cli.sourcefiles import shown_path
 from tfrec_cli.sources.base import LabelHint, Listing, Needs, Source
@@ -57,10 +66,15 @@ def look(dest: Dest, found: Manifest, opened: Opened, options: ConvertOptions) -
         options=output_options(options),
         libraries=library_versions(dest.compression),
     )
+    is_saved = _is_saved(dest, found, opened)
+    now = with_schema_of(now, found) if is_saved else now
     reason = difference(found, now) or _lacking(dest, found) or _rejects(found, opened, options)
     if reason:
         return Freshness(reason, found)
-    files = _files(found, opened, options)
+    # What the saved schema was made of is no matter where that schema is given.
+    spared = [f for f in found.sources if is_saved and f.role in ("schema", "labels")]
+    asked = replace(found, sources=tuple(f for f in found.sources if f not in spared))
+    files = _files(asked, replace(opened, schema_file=None) if is_saved else opened, options)
     if isinstance(files, str):
         return Freshness(files, found)
     made = os.stat(dest.home / MANIFEST).st_mtime_ns
@@ -75,8 +89,24 @@ def look(dest: Dest, found: Manifest, opened: Opened, options: ConvertOptions) -
     reason = f"{shorten(changed[0])} has changed since" if changed else ""
     # In the order in which they were listed, so that nothing but times changes in the manifest.
     place = {(file.role, file.path): number for number, file in enumerate(found.sources)}
-    same = sorted(filter(None, sources), key=lambda s: place.get((s.role, s.path), len(place)))
+    same = sorted(
+        (*spared, *filter(None, sources)), key=lambda s: place.get((s.role, s.path), len(place))
+    )
     return Freshness(reason, replace(found, sources=tuple(same)))
+
+
+def _is_saved(dest: Dest, manifest: Manifest, opened: Opened) -> bool:
+    """Whether the schema that is given says what the one says that the dataset keeps."""
+    side = next((file for file in manifest.files if file.name == SCHEMA), None)
+    if opened.schema is None or side is None or passes_records_on(opened.source):
+        return False
+    try:
+        text = (dest.home / SCHEMA).read_bytes()
+        if (len(text), crc32c(text)) != (side.bytes, side.crc32c):
+            return False
+        return parse_schema(text.decode("utf-8"), SCHEMA) == opened.schema
+    except (OSError, ValueError, SchemaError):
+        return False
 
 
 def _lacking(dest: Dest, manifest: Manifest) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tfrec_cli._kernel import crc32c
 from tfrec_cli.dataset.manifest import Manifest
 from tfrec_cli.errors import shorten
 from tfrec_cli.options import ConvertOptions
+from tfrec_cli.sources.base import Source
 
 _OPTIONS = (
     "source", "split", "split_exact", "split_by", "stratify", "split_column", "split_seed",
@@ -49,6 +51,20 @@ def _schema(given: Any) -> Any:
     if isinstance(given, Mapping):
         return crc32c(json.dumps(given, sort_keys=True, default=str).encode())
     return "file" if isinstance(given, str) else crc32c(repr(given).encode())
+
+
+def passes_records_on(source: Source) -> bool:
+    """Whether the source's records stand as they are unless a schema is given, so that it matters
+    whether one is, whatever it says.
+    """
+    return source.name == "tfrecord"
+
+
+def with_schema_of(now: Manifest, before: Manifest) -> Manifest:
+    """`now`, where both have one schema: it is no matter whether it was inferred then and is read
+    from a file now, or which file that is.
+    """
+    return replace(now, options={**now.options, "schema": before.options.get("schema")})
 
 
 def difference(before: Manifest, now: Manifest) -> str:

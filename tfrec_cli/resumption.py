@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,9 @@ from typing import Any
 from tfrec_cli.dataset.leftovers import RECEIPTS, RUN
 from tfrec_cli.dataset.manifest import Manifest, SourceFile
 from tfrec_cli.errors import DamageError, DatasetError, counted, shorten
-from tfrec_cli.provenance import difference
+from tfrec_cli.provenance import difference, passes_records_on, with_schema_of
 from tfrec_cli.receipts import Receipts, shard_task
+from tfrec_cli.settlement import Settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +63,16 @@ def refuse_plain(dest: str, before: Interrupted) -> None:
     )
 
 
-def refuse_other(dest: str, before: Interrupted, planned: Manifest, schema: str) -> None:
+def refuse_other(dest: str, before: Interrupted, planned: Manifest, settled: Settled) -> None:
     """Raise DatasetError where the run that was interrupted was another than this one.
 
-    planned, schema: of this run.
+    planned, settled: of this run. Where both have one schema, it is no matter what it came from.
     """
-    found = difference(before.planned, planned) or _other_files(before, planned)
+    ignored: tuple[str, ...] = ()
+    now, schema = planned, settled.text
+    if schema and schema == before.schema and not passes_records_on(settled.source):
+        now, ignored = with_schema_of(planned, before.planned), ("schema", "labels")
+    found = difference(before.planned, now) or _other_files(before, now, ignored)
     if not found and (before.schema, _shape(before.planned)) != (schema, _shape(planned)):
         found = "the schema or the plan was another"
     if found:
@@ -81,9 +86,12 @@ def _shape(planned: Manifest) -> Any:
     return [(s.name, [(shard.name, shard.records) for shard in s.shards]) for s in planned.splits]
 
 
-def _other_files(before: Interrupted, now: Manifest) -> str:
-    """What differs among the files that the survey found."""
-    old, new = _by_path(before.planned.sources), _by_path(now.sources)
+def _other_files(before: Interrupted, now: Manifest, ignored: Sequence[str]) -> str:
+    """What differs among the files that the survey found, but for those of the `ignored` roles."""
+    old, new = (
+        {file.path: file for file in manifest.sources if file.role not in ignored}
+        for manifest in (before.planned, now)
+    )
     began = os.stat(before.stage / RECEIPTS / RUN).st_mtime_ns
     for path in old:
         if path not in new:
@@ -94,10 +102,6 @@ def _other_files(before: Interrupted, now: Manifest) -> str:
         if not _is_same(old[path], file, began):
             return f"{shorten(path)} has changed"
     return ""
-
-
-def _by_path(files: Iterable[SourceFile]) -> Mapping[str, SourceFile]:
-    return {file.path: file for file in files}
 
 
 def _is_same(old: SourceFile, new: SourceFile, began: int) -> bool:
