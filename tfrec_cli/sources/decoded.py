@@ -107,8 +107,8 @@ class BatchRows:
     def of(self, group: int) -> int:
         """The rows, at least 1, going by the footer and the dictionaries of the columns."""
         about = self._file.metadata.row_group(group)
-        usual, longest = _row_bytes(about, self._hiding(group, about))
-        return max(1, int(min(self._most / usual, self._most_decoded / longest)))
+        row = _decoded_row(about, self._hiding(group, about))
+        return max(1, int(min(self._most / row.usual, self._most_decoded / row.longest)))
 
     @property
     def _most_decoded(self) -> int:
@@ -139,10 +139,11 @@ class BatchRows:
         known = {n: seen for n, seen in before.items() if seen and seen.is_like(shapes[n])}
         bounds = {n: _bound(self._path, hiding[n], shapes[n]) for n in hiding if n not in known}
         found = {n: bound for n, bound in bounds.items() if bound}
+        row = _decoded_row(about, [(hiding[n], values) for n, values in (known | found).items()])
         for leaf in sorted(found, key=lambda leaf: found[leaf].longest, reverse=True):
-            if self._suffices(about, hiding, known | found, found[leaf].longest):
+            if self._suffices(about, row, found[leaf].longest):
                 break
-            del found[leaf]
+            row = row.with_values(hiding[leaf], found.pop(leaf), -1)
         unlike = [leaf for leaf in bounds if leaf not in found]
         read = _dictionary_lengths(self._path, self._file.metadata, group, unlike)
         for leaf, sizes in zip(unlike, read, strict=False):
@@ -150,20 +151,13 @@ class BatchRows:
         self._known.update(found)
         return known | found
 
-    def _suffices(
-        self,
-        about: pq.RowGroupMetaData,
-        hiding: Mapping[str, pq.ColumnChunkMetaData],
-        values: Mapping[str, DictionaryValues],
-        largest: int,
-    ) -> bool:
+    def _suffices(self, about: pq.RowGroupMetaData, row: DecodedRow, largest: int) -> bool:
         """Whether batches are large enough even if the longest values are as long as can be, so
         that a dictionary of `largest` bytes need not be read.
         """
-        usual, longest = _row_bytes(about, [(hiding[leaf], values[leaf]) for leaf in values])
-        wanted = min(about.num_rows, self._most / usual)
+        wanted = min(about.num_rows, self._most / row.usual)
         least = LEAST_FILLED if largest <= self._most else LEAST_FILLED_OF_LARGE
-        return bool(self._most_decoded / longest >= wanted / least)
+        return bool(self._most_decoded / row.longest >= wanted / least)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,15 +186,30 @@ Dictionaries = dict[str, DictionaryValues]
 Hiding = tuple[pq.ColumnChunkMetaData, DictionaryValues]
 
 
-def _row_bytes(about: pq.RowGroupMetaData, hiding: Iterable[Hiding]) -> tuple[float, float]:
-    """Bytes of a usual row once it is decoded, and of one that has the longest of all values."""
+@dataclass(frozen=True, slots=True)
+class DecodedRow:
+    """Bytes of a usual row of `rows` once it is decoded, and of one with the longest values."""
+
+    rows: int
+    usual: float
+    longest: float
+
+    def with_values(
+        self, chunk: pq.ColumnChunkMetaData, values: DictionaryValues, times: int = 1
+    ) -> DecodedRow:
+        """The row with what is in a dictionary; `times` is -1 to take it away again."""
+        items = times * max(1.0, chunk.num_values / self.rows)
+        usual, longest = self.usual + items * values.mean, self.longest + items * values.longest
+        return DecodedRow(self.rows, usual, longest)
+
+
+def _decoded_row(about: pq.RowGroupMetaData, hiding: Iterable[Hiding]) -> DecodedRow:
     rows = max(1, about.num_rows)
-    usual = longest = max(1.0, about.total_byte_size / rows)
+    size = max(1.0, about.total_byte_size / rows)
+    row = DecodedRow(rows, size, size)
     for chunk, values in hiding:
-        items = max(1.0, chunk.num_values / rows)
-        usual += items * values.mean
-        longest += items * values.longest
-    return usual, longest
+        row = row.with_values(chunk, values)
+    return row
 
 
 def _shape(chunk: pq.ColumnChunkMetaData) -> tuple[int, ...]:
