@@ -32,6 +32,7 @@ from tfrec_cli.shuffle.merge import (
 )
 from tfrec_cli.shuffle.runs import Room, Run, hold_run, run_path, run_schema, spill_run
 from tfrec_cli.shuffle.segments import Segments, sorted_rows
+from tfrec_cli.shuffle.spills import index_path, leave_index, run_at
 from tfrec_cli.sizing import Sizes
 
 
@@ -231,6 +232,74 @@ def test_a_run_that_others_wrote_into_is_an_error_in_one_line(tmp_path: Path) ->
                 if at == 40:
                     with pytest.raises(DatasetError, match=r"damaged .* Run again\.$"):
                         run.key_bytes(segment)
+
+
+def all_rows(runs: list[Run], segments: range, most: int) -> list[bytes]:
+    """All records in order, merged a little at a time."""
+    batches = [merge_cut(runs, cut) for cut in cuts(runs, segments, most)]
+    return [record for b in batches if b is not None for record in b.column(1).to_pylist()]
+
+
+@pytest.mark.parametrize("kind", [pa.uint64(), pa.large_binary()], ids=str)
+@pytest.mark.parametrize("how", ["written", "merged", "left"])
+def test_every_flipped_byte_of_a_run_is_noticed(tmp_path: Path, kind: Any, how: str) -> None:
+    """Wherever it is: in a number or a key it would be another order, in a record another shard."""
+    path = tmp_path / "run"
+    keys = [1 << 60, 3 << 60, 1 << 63] if kind == pa.uint64() else [b"a", b"bcd", b"e"]
+    run = typed_run([(0, key, b"record %d" % n) for n, key in enumerate(keys)], kind, path)
+    if how == "merged":
+        run = merge_runs([run, run], str(tmp_path / "merged"), 60)
+    elif how == "left":
+        leave_index(run)
+        run = run_at(str(path), range(len(run.ends)), kind)
+    path, total = Path(run.path), range(len(run.ends))
+    right = path.read_bytes()
+    whole, parts = list(cuts([run], total, 1 << 30)), list(cuts([run], total, 30))
+    assert [cut.parts is None for cut in whole] == [True]
+    assert any(cut.parts is not None for cut in parts)
+    assert len(right) == run.size
+    for at in range(len(right)):
+        path.write_bytes(right[:at] + bytes([right[at] ^ 4]) + right[at + 1 :])
+        with pytest.raises(DatasetError, match=rf"{run.path}: damaged .* Run again\.$"):
+            merge_cut([run], whole[0])
+        with pytest.raises(DatasetError, match=rf"{run.path}: damaged .* Run again\.$"):
+            all_rows([run], total, 30)
+    path.write_bytes(right)
+    assert sum(cut.rows([run]) for cut in cuts([run], total, 30)) == run.rows
+
+
+@pytest.mark.parametrize("at", range(0, 80, 8))
+def test_an_index_with_another_number_is_noticed(tmp_path: Path, at: int) -> None:
+    path, segments = str(tmp_path / "run"), Segments((3,))
+    rows = [(0, n << 60, b"x" * n) for n in range(15)]
+    leave_index(run_of(rows, segments, Path(path)))
+    right = Path(index_path(path)).read_bytes()
+    assert len(right) == 8 * (3 * segments.total + 1)
+    Path(index_path(path)).write_bytes(right[:at] + bytes([right[at] ^ 1]) + right[at + 1 :])
+    run = run_at(path, range(segments.total), pa.uint64())
+    with pytest.raises(DatasetError, match=rf"{path}: damaged"):
+        all_rows([run], range(segments.total), 1 << 30)
+
+
+@pytest.mark.parametrize("options", [{"shuffle": True}, {"sort_by": "text"}], ids=str)
+def test_a_run_that_is_damaged_on_the_disk_ends_the_conversion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    table = pa.table({"text": [f"row {n * 37 % 1000}" for n in range(1000)]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    replace = os.replace
+
+    def damaging(draft: str, path: str) -> None:
+        data = bytearray(Path(draft).read_bytes())
+        if os.path.basename(path).startswith("run-") and len(data) > 1000:
+            data[len(data) // 2] ^= 1
+            Path(draft).write_bytes(data)
+        replace(draft, path)
+
+    monkeypatch.setattr("tfrec_cli.shuffle.runfile.os.replace", damaging)
+    with pytest.raises(DatasetError, match=r"run-[^ ]*: damaged or cut short, .* Run again\.$"):
+        tfrec_cli.convert(str(tmp_path / "t.parquet"), str(tmp_path / "d"), memory=20000, **options)
+    assert os.listdir(tmp_path) == ["t.parquet"]
 
 
 def test_what_memory_holds_goes_to_files_and_what_is_in_files_stays(tmp_path: Path) -> None:

@@ -100,7 +100,11 @@ def cuts(runs: Sequence[Run], segments: range, most: int) -> Iterator[Cut]:
 
 
 def cut_segment(runs: Sequence[Run], segment: int, most: int) -> Iterator[Cut]:
-    """A segment in parts of up to `most` bytes, or of one record, in order."""
+    """A segment in parts of up to `most` bytes, or of one record, in order. Raises DatasetError
+    where a run is not what was written, which its parts alone do not show.
+    """
+    for run in runs:
+        run.check(segment)
     cursors = [_Cursor(run, place, segment) for place, run in enumerate(runs)]
     cursors = [cursor for cursor in cursors if cursor.left]
     tally = _Tally(segment, [cursor.place for cursor in cursors])

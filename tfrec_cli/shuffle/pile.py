@@ -15,6 +15,7 @@ from tfrec_cli.buffers import from_numpy, offsets_of, to_numpy
 from tfrec_cli.shuffle.runfile import (
     NUMBER,
     Offsets,
+    Stretch,
     check_offsets,
     data_of,
     fill,
@@ -71,11 +72,12 @@ class Pile:
         self._records[self._end : self._end + data.nbytes] = np.frombuffer(data, np.uint8)
         self._piled(batch.num_rows, data.nbytes)
 
-    def read(self, file: int, at: int, size: int, rows: int) -> None:
-        """Read a segment of `rows` records that takes `size` bytes of a run's file, from `at` on.
+    def read(self, file: int, segment: Stretch) -> None:
+        """Read a segment of a run's file.
 
         Raises OSError, EOFError where the file is not what was written.
         """
+        at, size, rows = segment.at, segment.size, segment.rows
         first = self._filled
         count = 2 * rows + 1 + self._binary
         head = self._index_bytes[first * NUMBER : (first + count) * NUMBER]
@@ -88,7 +90,9 @@ class Pile:
             parts = [self._texts[-1].data, self._data[self._end : self._end + size]]
             fill(file, at + count * NUMBER, parts)
         else:
-            fill(file, at, [head, self._data[self._end : self._end + size]])
+            parts = [self._data[self._end : self._end + size]]
+            fill(file, at, [head, *parts])
+        segment.check(head, *parts)
         middle, data = first + rows + 1, self._numbers[first + rows]
         if self._numbers[first] or not 0 <= size - data < NUMBER:
             raise EOFError

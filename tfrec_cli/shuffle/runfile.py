@@ -7,7 +7,9 @@ have eight bytes in the order of the machine. For `n` records a segment is:
 * their keys: n numbers; or, where keys are binary, n + 1 numbers as before, then the keys;
 * the records, and what fills them up to a multiple of eight bytes.
 
-So one read fetches a segment, and any of its rows or keys can be read alone, by position.
+So one read fetches a segment, and any of its rows or keys can be read alone, by position. Each
+segment has a CRC32C, of the number of its records and then of its bytes, by which damage is noticed
+that would be read as other records, or in another order.
 """
 
 from __future__ import annotations
@@ -36,16 +38,55 @@ Offsets = npt.NDArray[np.int64]
 
 # Buffers that one call writes; systems take no fewer.
 _AT_ONCE = 1024
+# Bytes that are read together to be checked alone.
+_CHECKED = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A file that is there. offsets: where its segments end, after where the first begins. crc: the
-    CRC32C of all of it, None where it was not written from front to back.
+    """A file that is there. offsets: where its segments end, after where the first begins. crcs: of
+    each segment. crc: the CRC32C of the whole file, None where it was not written from front to
+    back.
     """
 
     offsets: Offsets
+    crcs: Offsets
     crc: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A segment in its file: where it begins, its bytes, records, and its CRC32C."""
+
+    at: int
+    size: int
+    rows: int
+    crc: int
+
+    def check(self, *parts: memoryview) -> None:
+        """Raise EOFError unless this is what was written, one part behind the other."""
+        crc = seed(self.rows)
+        for part in parts:
+            crc = crc32c(part, crc)
+        if crc != self.crc:
+            raise EOFError
+
+
+def seed(rows: int) -> int:
+    """The CRC32C that one of a segment of so many records begins with."""
+    return crc32c(rows.to_bytes(NUMBER, "little"))
+
+
+def segment_crc(file: int, at: int, size: int, rows: int) -> int:
+    """The CRC32C of a segment as it lies in a file. Raises OSError; EOFError where less is left."""
+    crc = seed(rows)
+    while size:
+        part = os.pread(file, min(size, _CHECKED), at)
+        if not part:
+            raise EOFError
+        crc = crc32c(part, crc)
+        at, size = at + len(part), size - len(part)
+    return crc
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +113,21 @@ def write_batch(path: str, batch: pa.RecordBatch, ends: Ends) -> Written:
     which is there whole or not at all. Raises DatasetError.
     """
     sizes = np.zeros(len(ends) + 1, np.int64)
+    crcs = np.zeros(len(ends), np.int64)
     crc = 0
     with _draft(path) as draft, open(draft, "wb", buffering=0) as file:
-        buffers = _buffers(batch, ends, sizes[1:])
+        buffers = _buffers(batch, ends, sizes[1:], crcs)
         while some := list(islice(buffers, _AT_ONCE)):
             for buffer in some:
                 crc = crc32c(buffer, crc)
             _write_all(file.fileno(), some)
-    return Written(np.cumsum(sizes), crc)
+    return Written(np.cumsum(sizes), crcs, crc)
 
 
-def _buffers(batch: pa.RecordBatch, ends: Ends, sizes: Offsets) -> Iterator[memoryview]:
-    """What the file holds, in order; the bytes of each segment go to `sizes`."""
+def _buffers(
+    batch: pa.RecordBatch, ends: Ends, sizes: Offsets, crcs: Offsets
+) -> Iterator[memoryview]:
+    """What the file holds, in order; the bytes of each segment go to `sizes`, its CRC to `crcs`."""
     keys, records = batch.column(0), data_of(batch.column(1))
     bounds = np.concatenate([np.zeros(1, np.int64), ends])
     places = offsets_of(batch.column(1))
@@ -95,21 +139,24 @@ def _buffers(batch: pa.RecordBatch, ends: Ends, sizes: Offsets) -> Iterator[memo
     for segment, (begin, end) in enumerate(pairwise(bounds.tolist())):
         if begin == end:
             continue
-        yield (places[begin : end + 1] - places[begin]).data
-        size = (2 * (end - begin) + 1 + binary) * NUMBER
+        parts = [(places[begin : end + 1] - places[begin]).data]
         if binary:
-            yield (key_places[begin : end + 1] - key_places[begin]).data
             first, last = text_bounds[segment : segment + 2]
-            yield texts[first:last]
-            size += last - first
+            parts += [(key_places[begin : end + 1] - key_places[begin]).data, texts[first:last]]
         else:
-            yield key_places[begin:end].data
+            parts.append(key_places[begin:end].data)
         first, last = record_bounds[segment : segment + 2]
-        yield records[first:last]
-        size += last - first
-        if -size % NUMBER:
-            yield memoryview(bytes(-size % NUMBER))
-        sizes[segment] = size + -size % NUMBER
+        parts += [records[first:last], memoryview(bytes(-_bytes_of(parts, last - first) % NUMBER))]
+        sizes[segment] = _bytes_of(parts)
+        crc = seed(end - begin)
+        for part in parts:
+            crc = crc32c(part, crc)
+        crcs[segment] = crc
+        yield from (part for part in parts if part.nbytes)
+
+
+def _bytes_of(parts: Sequence[memoryview], more: int = 0) -> int:
+    return sum(part.nbytes for part in parts) + more
 
 
 def _write_all(file: int, buffers: Sequence[memoryview]) -> None:
@@ -134,12 +181,17 @@ def write_segments(path: str, segments: Iterable[SegmentRows]) -> tuple[Ends, Wr
     """Write segments to a new file at `path`, which is there whole or not at all; returns also the
     number of records up to the end of each. Raises DatasetError.
     """
-    offsets, ends = [0], [0]
-    with _draft(path) as draft, open(draft, "wb", buffering=2**20) as file:
+    offsets, ends, crcs = [0], [0], []
+    with _draft(path) as draft, open(draft, "w+b", buffering=2**20) as file:
         for segment in segments:
-            offsets.append(_write_segment(file, offsets[-1], segment))
+            begin, end = offsets[-1], _write_segment(file, offsets[-1], segment)
+            # Its parts grow side by side, so that only what is there can be summed up in order.
+            file.flush()
+            crcs.append(segment_crc(file.fileno(), begin, end - begin, segment.rows))
+            offsets.append(end)
             ends.append(ends[-1] + segment.rows)
-    return np.array(ends[1:], np.int64), Written(np.array(offsets, np.int64))
+    written = Written(np.array(offsets, np.int64), np.array(crcs, np.int64))
+    return np.array(ends[1:], np.int64), written
 
 
 def _write_segment(file: IO[bytes], at: int, segment: SegmentRows) -> int:
@@ -224,7 +276,7 @@ def opened(path: str) -> Iterator[int]:
         try:
             yield file
         except EOFError:
-            reason = "damaged or cut short by another program"
+            reason = "damaged or cut short, by another program or a broken disk"
             raise DatasetError(f"{path}: {reason}. Run again.") from None
         finally:
             os.close(file)

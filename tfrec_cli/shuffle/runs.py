@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -17,10 +17,12 @@ from tfrec_cli.shuffle.runfile import (
     NUMBER,
     Offsets,
     SegmentRows,
+    Stretch,
     check_offsets,
     fill,
     numbers_at,
     opened,
+    segment_crc,
     write_batch,
     write_segments,
 )
@@ -36,8 +38,8 @@ class Run:
 
     ends: for each segment the number of records up to its end. offsets: the bytes up to the end of
     each segment in the file (or of what it would be), after those before the first. held: the
-    records, where they are in memory. path: else the file. key: the type of the keys. crc: the
-    CRC32C of the file, where it is known.
+    records, where they are in memory. path: else the file. crcs: then the CRC32C of each segment.
+    key: the type of the keys. crc: the CRC32C of the file, where it is known.
     """
 
     ends: Ends
@@ -46,6 +48,7 @@ class Run:
     path: str = ""
     key: pa.DataType = field(default_factory=pa.uint64)
     crc: int | None = None
+    crcs: Offsets | None = None
 
     @property
     def rows(self) -> int:
@@ -73,13 +76,9 @@ class Run:
         if self.held is not None:
             pile.add(self.held.slice(begin, int(self.ends[last - 1]) - begin))
             return
-        ends, offsets = self.ends[segment:last].tolist(), self.offsets[segment : last + 1].tolist()
         with opened(self.path) as file:
-            for place, end in enumerate(ends):
-                if end > begin:
-                    size = offsets[place + 1] - offsets[place]
-                    pile.read(file, offsets[place], size, end - begin)
-                begin = end
+            for stretch in self._stretches(segment, last):
+                pile.read(file, stretch)
 
     def pour_part(self, pile: Pile, segment: int, first: int, last: int) -> None:
         """Put some records of a segment on a pile: `first` to before `last`. Raises as `pour`."""
@@ -115,11 +114,34 @@ class Run:
         with opened(self.path) as file:
             return self._key_bytes(file, segment)
 
+    def check(self, segment: int) -> None:
+        """See whether a segment is what was written, before some of its rows are read. Raises as
+        `pour` does.
+        """
+        if self.held is not None:
+            return
+        with opened(self.path) as file:
+            for stretch in self._stretches(segment, segment + 1):
+                if segment_crc(file, stretch.at, stretch.size, stretch.rows) != stretch.crc:
+                    raise EOFError
+
     def drop(self) -> None:
         """Remove the file, if there is one."""
         if self.path:
             with suppress(FileNotFoundError):
                 os.unlink(self.path)
+
+    def _stretches(self, segment: int, last: int) -> Iterator[Stretch]:
+        """Where the segments from `segment` to before `last` lie, but for those without records."""
+        assert self.crcs is not None
+        begin = self._begin(segment)
+        ends, crcs = self.ends[segment:last].tolist(), self.crcs[segment:last].tolist()
+        offsets = self.offsets[segment : last + 1].tolist()
+        for place, (end, crc) in enumerate(zip(ends, crcs, strict=True)):
+            if end > begin:
+                at = offsets[place]
+                yield Stretch(at, offsets[place + 1] - at, end - begin, crc)
+            begin = end
 
     def _begin(self, segment: int) -> int:
         return int(self.ends[segment - 1]) if segment else 0
@@ -195,7 +217,8 @@ def spill_run(path: str, batch: pa.RecordBatch, ends: Ends) -> Run:
     those of `hold_run`. Raises DatasetError where the file cannot be written.
     """
     written = write_batch(path, batch, ends)
-    return Run(ends, written.offsets, None, path, batch.schema.field(0).type, written.crc)
+    key = batch.schema.field(0).type
+    return Run(ends, written.offsets, None, path, key, written.crc, written.crcs)
 
 
 def write_run(path: str, segments: Iterable[SegmentRows], key: pa.DataType) -> Run:
@@ -204,7 +227,7 @@ def write_run(path: str, segments: Iterable[SegmentRows], key: pa.DataType) -> R
     key: the type of the keys.
     """
     ends, written = write_segments(path, segments)
-    return Run(ends, written.offsets, None, path, key)
+    return Run(ends, written.offsets, None, path, key, crcs=written.crcs)
 
 
 def _sizes(batch: pa.RecordBatch, ends: Ends) -> Offsets:

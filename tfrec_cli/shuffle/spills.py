@@ -1,7 +1,8 @@
 """Sorted runs that are read by others than who wrote them, each with its index in a file beside it.
 
 The index holds int64 numbers in the machine's order: for each segment the records up to its end,
-then the byte at which the first segment begins, and that at which each ends. A task reads the part
+then the byte at which the first segment begins, and that at which each ends, then for each its
+CRC32C (see `runfile`). A task reads the part
 of it that belongs to its segments, so that no index need travel.
 """
 
@@ -26,11 +27,11 @@ _WIDTH = 8
 
 def leave_index(run: Run) -> None:
     """Write the index of a run that lies in a file. Raises DatasetError where that fails."""
-    assert run.offsets is not None
+    assert run.crcs is not None
     path = index_path(run.path)
     draft = f"{path}.{uuid.uuid4().hex}"
     with writing(path):
-        np.concatenate([run.ends, run.offsets]).tofile(draft)
+        np.concatenate([run.ends, run.offsets, run.crcs]).tofile(draft)
         os.replace(draft, path)
 
 
@@ -62,15 +63,17 @@ def run_at(path: str, segments: range, key: pa.DataType) -> Run:
     """The run at `path`, with these segments alone; arguments and errors as those of `opened`."""
     try:
         with open(index_path(path), "rb", buffering=0) as file:
-            total = (os.fstat(file.fileno()).st_size // _WIDTH - 1) // 2
+            total = (os.fstat(file.fileno()).st_size // _WIDTH - 1) // 3
             begin = max(0, segments.start - 1)
             ends = _numbers(file.fileno(), begin, segments.stop)
             offsets = _numbers(file.fileno(), total + segments.start, total + segments.stop + 1)
+            behind = 2 * total + 1
+            crcs = _numbers(file.fileno(), behind + segments.start, behind + segments.stop)
     except OSError as error:
         raise DatasetError(f"{path}: cannot be read ({error.strerror}). Run again.") from error
     before = int(ends[0]) if segments.start else 0
     ends = ends[segments.start - begin :] - before
-    return Run(ends=ends, offsets=offsets, path=path, key=key)
+    return Run(ends=ends, offsets=offsets, path=path, key=key, crcs=crcs)
 
 
 def run_content(path: str, crc: int | None = None) -> tuple[int, int]:
