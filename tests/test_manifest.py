@@ -4,6 +4,7 @@ from fnmatch import fnmatch
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from tfrec_cli.dataset.manifest import (
     FeatureFacts,
@@ -18,6 +19,7 @@ from tfrec_cli.dataset.manifest import (
     side_files,
     source_files,
 )
+from tfrec_cli.dataset.plainform import plain_form
 from tfrec_cli.errors import DamageError
 from tfrec_cli.options import Compression
 from tfrec_cli.sources.base import Fingerprint
@@ -67,6 +69,38 @@ def test_what_is_written_is_what_is_read(manifest):
     assert again == manifest
     assert again.to_json() == text
     assert text.isascii()
+
+
+@st.composite
+def changed(draw):
+    """The entries of a manifest, one of them, or of what is in it, replaced or taken away."""
+    entries = json.loads(draw(manifests).to_json())
+    place = entries
+    while True:
+        key = draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
+        inner = place[key]
+        if not isinstance(inner, dict | list) or not inner or draw(st.booleans()):
+            break
+        place = inner
+    if draw(st.booleans()):
+        del place[key]
+    else:
+        scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3)
+        others = st.sampled_from([[], {}, "1", 1.0, 2**70, ["1"], {"a": 1}, "none", "int64"])
+        place[key] = draw(scalars | others)
+    return entries
+
+
+@given(changed())
+def test_manifests_that_need_no_lenience_are_read_alike_without(entries):
+    found = plain_form(Manifest, entries)
+    if found is not None:
+        assert found == TypeAdapter(Manifest).validate_python(entries)
+
+
+@given(manifests)
+def test_what_is_written_needs_no_lenience(manifest):
+    assert plain_form(Manifest, json.loads(manifest.to_json())) == manifest
 
 
 def small():

@@ -23,9 +23,10 @@ from PIL import Image
 
 import tfrec_cli
 from tfrec_cli.cli import cli
-from tfrec_cli.estimates import Forecast, comparison, forecast, sample
+from tfrec_cli.estimates import comparison, sample
 from tfrec_cli.estimates.advice import advise_shards
 from tfrec_cli.estimates.comparison import Trial, Workload, compare, recommend
+from tfrec_cli.estimates.forecast import Forecast, forecast
 from tfrec_cli.options import Compression, ConvertOptions
 
 

@@ -288,16 +288,20 @@ def test_dicts_are_what_was_written(tmp_path_factory, records):
             assert listed == record.get(key)
 
 
-def test_reading_imports_neither_tensorflow_nor_pandas(tmp_path):
+@pytest.mark.parametrize("has_manifest", [False, True])
+def test_reading_imports_neither_tensorflow_nor_pandas(tmp_path, has_manifest):
     import subprocess
     import sys
 
     path = write(tmp_path / "a.tfrecord", RECORDS)
+    if has_manifest:
+        tfrec_cli.convert(str(path), tmp_path / "d")
+        path = tmp_path / "d"
     code = (
         "import sys, json, tfrec_cli; d = tfrec_cli.open_dataset(sys.argv[1]); "
         "n = sum(b.num_rows for b in d.batches()); "
-        "heavy = [m for m in ('tensorflow', 'pandas', 'fsspec') if m in sys.modules]; "
-        "print(json.dumps([n, heavy]))"
+        "heavy = ('tensorflow', 'pandas', 'fsspec', 'pydantic', 'yaml'); "
+        "print(json.dumps([n, [name for name in heavy if name in sys.modules]]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True

@@ -56,7 +56,7 @@ def command(
     tfrec plan penguins.csv dataset
     tfrec plan 'logs/*.parquet' dataset --compare-compression
     """
-    from tfrec_cli.estimates import forecast
+    from tfrec_cli.estimates.forecast import forecast
 
     known = {name: value for name, value in given.items() if name in _FIELDS}
     options = convert.options_of(paths, known, "plan")

@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import tfrec_cli
 from tfrec_cli.dataset.naming import check_name, check_split, parse_dest
+from tfrec_cli.dataset.plainform import Form, plain_form
 from tfrec_cli.errors import DamageError, UsageError, shorten
 from tfrec_cli.options import Compression
 from tfrec_cli.records.compressors import compressor_version
@@ -231,21 +232,15 @@ class Manifest:
 
         Raises DamageError where the text is not one, or comes from a newer program.
         """
-        from pydantic import ValidationError
-
         try:
             entries = json.loads(text)
-            writer = _adapters()[0].validate_python(entries["tfrec"])
+            writer = _read(Writer, entries["tfrec"])
             if writer.format > FORMAT:
                 raise DamageError(
                     f"{file} has format {writer.format}, written by tfrec {writer.version}; this "
                     f"tfrec reads format {FORMAT}. Use that version or a newer one."
                 )
-            return _with_safe_names(_adapters()[1].validate_python(entries))
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
-            raise DamageError(f"{file} is damaged: {place}: {first['msg']}. {_REMEDY}") from None
+            return _with_safe_names(_read(cls, entries))
         except (ValueError, KeyError, TypeError) as error:
             raise DamageError(f"{file} is damaged: {error}. {_REMEDY}") from None
 
@@ -335,11 +330,28 @@ def _is_ours(folder: Path) -> bool:
     return schema.startswith(b"version:") and b"\nfeatures:" in schema
 
 
+def _read(kind: type[Form], entries: Any) -> Form:
+    """`entries` as a dataclass. Raises ValueError where they are none."""
+    found = plain_form(kind, entries)
+    return _lenient(kind, entries) if found is None else found
+
+
+def _lenient(kind: type[Form], entries: Any) -> Form:
+    from pydantic import ValidationError
+
+    try:
+        return _adapter(kind).validate_python(entries)  # type: ignore[arg-type, no-any-return]
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"{place}: {first['msg']}") from None
+
+
 @cache
-def _adapters() -> tuple[TypeAdapter[Writer], TypeAdapter[Manifest]]:
+def _adapter(kind: Any) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(Writer), TypeAdapter(Manifest)
+    return TypeAdapter(kind)
 
 
 def _with_safe_names(manifest: Manifest) -> Manifest:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from pathlib import Path
 
 from tfrec_cli.dataset.leftovers import entries
@@ -14,7 +13,7 @@ from tfrec_cli.dataset.occupant import SYSTEM, Occupant
 
 def name_stage(dest: Dest, inside: bool) -> Path:
     """A new name for a staging folder of `dest`, beside it or inside."""
-    number = secrets.token_hex(4)
+    number = os.urandom(4).hex()
     name = f".tfrec-{number}" if inside else f".{dest.label}.tfrec-{number}"
     return (dest.path if inside else dest.path.parent) / name
 

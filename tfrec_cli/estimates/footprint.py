@@ -19,7 +19,7 @@ import pyarrow as pa
 from tfrec_cli import compute as pc
 from tfrec_cli._kernel import encode
 from tfrec_cli._kernel.model import FeatureColumn
-from tfrec_cli.estimates.sample import Part
+from tfrec_cli.estimates.excerpt import Part
 from tfrec_cli.kinds import is_viewless_list
 
 FRAME = 16

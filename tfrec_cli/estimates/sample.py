@@ -7,16 +7,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from random import Random
 
 import numpy as np
-import numpy.typing as npt
 
 from tfrec_cli._kernel.model import Encoded, FeatureColumn
 from tfrec_cli.buffers import byte_size, from_numpy
 from tfrec_cli.encoding import encode_rows
 from tfrec_cli.engines.threads import ordered_flat_map, ordered_map
+from tfrec_cli.estimates.excerpt import Part
 from tfrec_cli.schema.infer import row_lengths
 from tfrec_cli.sources.base import Partition, SourceBatch
 from tfrec_cli.tasks import (
@@ -63,32 +62,6 @@ LOOKED_BYTES = 48 * 2**20
 
 Taken = tuple[str | None, SourceBatch]
 """A batch, and the split that the source's layout puts it in."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Some rows of one place: as features, and as framed records back to back.
-
-    ends: where each record ends in `data`.
-    """
-
-    columns: tuple[FeatureColumn, ...]
-    data: bytes
-    ends: npt.NDArray[np.int64]
-
-    @property
-    def records(self) -> list[memoryview]:
-        """The framed records one by one."""
-        view, ends = memoryview(self.data), self.ends.tolist()
-        return [view[start:end] for start, end in pairwise((0, *ends))]
-
-    def within(self, size: int) -> Part:
-        """The first records, until there are `size` bytes: no more than one beyond that."""
-        count = int(np.searchsorted(self.ends, size)) + 1
-        if count >= len(self.ends):
-            return self
-        columns = tuple(FeatureColumn(c.key, c.array.slice(0, count)) for c in self.columns)
-        return Part(columns, self.data[: int(self.ends[count - 1])], self.ends[:count])
 
 
 @dataclass(frozen=True, slots=True)

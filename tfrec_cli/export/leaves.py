@@ -126,6 +126,8 @@ def _from_bytes(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         _refuse(array, lengths != wanted.byte_width, wanted)
     if is_text(wanted) or pa.types.is_decimal(wanted):
         texts = _or_first(array, lambda some: pc.cast(some, pa.string()), wanted)
+        if texts.type == wanted:
+            return texts
         return _or_first(texts, lambda some: pc.cast(some, wanted), wanted)
     return pc.cast(array, wanted)
 

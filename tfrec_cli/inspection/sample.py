@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from tfrec_cli import _kernel
 from tfrec_cli._kernel import FeatureColumn, Wanted
+from tfrec_cli.estimates.excerpt import Part
 from tfrec_cli.estimates.footprint import Saving, savings
-from tfrec_cli.estimates.sample import Part
 from tfrec_cli.options import Compression
 from tfrec_cli.reading.chunks import Chunk
 from tfrec_cli.reading.survey import DatasetSurvey

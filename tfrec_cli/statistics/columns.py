@@ -18,6 +18,7 @@ from tfrec_cli.statistics.counting import (
     count_floats,
     count_near,
     count_values,
+    runs,
 )
 from tfrec_cli.statistics.moments import (
     Moments,
@@ -188,8 +189,8 @@ class FeatureStatistics:
             return []
         if self.classes is not None:
             return _most_frequent(self.classes, most)
-        words, held = self.sampled()
-        if not held or self.feature.kind == "float":
+        words, held = self.sampled() if self.feature.kind != "float" else ({}, 0)
+        if not held:
             return []
         # What occurs once in a sample may be anything.
         often = {value: count for value, count in words.items() if count > 1}
@@ -197,11 +198,11 @@ class FeatureStatistics:
         return [(value, count * scale) for value, count in _most_frequent(often, most)]
 
     def sampled(self) -> tuple[dict[Any, int], int]:
-        """How often each value is in the sample, and how many are in it."""
+        """How often each value is in the sample (nan is none), and how many are in it."""
         sampled = self.sample.values
         if not isinstance(sampled, np.ndarray):
             return _all_classes(sampled), len(sampled)
-        names, counts = np.unique(sampled, return_counts=True)
+        names, counts = runs(sampled[~np.isnan(sampled)])
         return dict(zip(names.tolist(), counts.tolist(), strict=True)), len(sampled)
 
     def weighted(self) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:

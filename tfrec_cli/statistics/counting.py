@@ -83,6 +83,16 @@ def most_of(kind: pa.DataType) -> int:
     return MOST_FLOATS if kind == pa.float32() else MOST_CLASSES
 
 
+def runs(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """The different numbers in order, and how often each occurs; each nan is one of its own.
+
+    As `np.unique`, which imports masked arrays to look whether it was given one.
+    """
+    ordered = np.sort(values)
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))[: len(ordered)]
+    return ordered[starts], np.diff(starts, append=len(ordered))
+
+
 def count_values(items: pa.Array, known: pa.Array) -> Counts | None:
     """How often each value occurs; None where there are too many different ones.
 
@@ -110,7 +120,8 @@ def count_values(items: pa.Array, known: pa.Array) -> Counts | None:
 def count_floats(values: npt.NDArray[Any], known: pa.Array) -> Counts | None:
     """`count_values` of floats, of those that are finite."""
     # Most features of floats have so many that the first few tell.
-    if len(np.unique(values[:_FIRST])) > MOST_FLOATS:
+    first = values[:_FIRST]
+    if len(runs(first[np.isfinite(first)])[0]) > MOST_FLOATS:
         return None
     if len(values) and not np.isfinite(values.sum(dtype=np.float64)):
         values = values[np.isfinite(values)]

@@ -190,7 +190,7 @@ def _distance(old: tuple[Any, Any], new: tuple[Any, Any], chance: float) -> tupl
     (mine, a), (yours, b) = old, new
     if not a.sum() or not b.sum():
         return 0.0, 1.0
-    points = np.unique(np.concatenate((mine, yours)))
+    points = np.sort(np.concatenate((mine, yours)))
     apart = np.abs(_below(mine, a, points) - _below(yours, b, points)).max()
     limit = math.sqrt(-math.log(chance / 2) / 2 * (1 / a.sum() + 1 / b.sum()))
     return float(apart), limit
