@@ -552,3 +552,23 @@ def test_records_that_stand_as_they_are_have_no_schema(here: Path) -> None:
     tfrec_cli.convert("a.csv", "first")
     tfrec_cli.convert("first", "out")
     assert not is_fresh("first", "out", schema="out/schema.yaml")
+
+
+@pytest.mark.parametrize("limits", [(2, 1 << 20), (100, 1), (100, 700)])
+def test_many_files_that_are_newer_are_told_by_content(
+    here: Path, monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int]
+) -> None:
+    monkeypatch.setattr("tfrec_cli.freshness._GROUP", limits[0])
+    monkeypatch.setattr("tfrec_cli.freshness._GROUP_BYTES", limits[1])
+    names = [f"c{number}.csv" for number in range(7)]
+    for name in names:
+        shutil.copy("a.csv", name)
+    tfrec_cli.convert(names, "out")
+    for name in names:
+        os.utime(name)
+    assert is_fresh(*names, "out")
+    for name in names:
+        os.utime(name)
+    Path("c5.csv").write_text(Path("c5.csv").read_text().replace("w7", "w8"))
+    with pytest.raises(DatasetError, match=r"c5\.csv has changed since"):
+        tfrec_cli.convert(names, "out")

@@ -12,7 +12,7 @@ dataset's own files presence and size are looked at.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,6 +41,8 @@ from tfrec_cli.schema.yaml import parse_schema
 from tfrec_cli.settlement import Opened
 from tfrec_cli.sourcefiles import shown_path
 from tfrec_cli.sources.base import LabelHint, Listing, Needs, Source
+
+_GROUP, _GROUP_BYTES = 200, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ def look(dest: Dest, found: Manifest, opened: Opened, options: ConvertOptions) -
     if all(looks):
         return Freshness("", found)
     unsure = [pair for pair, sure in zip(files, looks, strict=True) if sure is None]
-    read = iter(list(ordered_map(_has_content, unsure, options.jobs)))
+    groups = list(ordered_map(_contents, _groups(unsure), options.jobs))
+    read = iter([file for group in groups for file in group])
     sources = [next(read) if sure is None else pair[0] if sure else None
                for pair, sure in zip(files, looks, strict=True)]  # fmt: skip
     changed = [old.path for (old, _), new in zip(files, sources, strict=True) if new is None]
@@ -208,6 +211,24 @@ def _look(pair: Pair, made: int) -> bool | None:
         return False
     same = now.st_mtime_ns == file.mtime_ns and max(now.st_mtime_ns, now.st_ctime_ns) < made
     return True if same else None
+
+
+def _groups(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    """Files that are read one after the other: to hand over a small one takes longer than that."""
+    group: list[Pair] = []
+    size = 0
+    for pair in pairs:
+        group.append(pair)
+        size += pair[0].size
+        if len(group) == _GROUP or size >= _GROUP_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _contents(group: Iterable[Pair]) -> list[SourceFile | None]:
+    return [_has_content(pair) for pair in group]
 
 
 def _has_content(pair: Pair) -> SourceFile | None:
