@@ -146,6 +146,12 @@ def test_more_keys_than_there_is_room_to_foresee():
         assert len(found.keys) == 1600
 
 
+def test_more_keys_in_a_record_than_are_ever_foreseen():
+    wide = example(*(entry(b"%d" % i, ints(i)) for i in range(8500)))
+    found = counted([wide, wide, example(entry(b"8499", ints(7))), wide, REST])
+    assert found.facts["present"].tolist() == [3] * 8499 + [4]
+
+
 def test_a_key_that_is_new_late():
     few = [example(entry(b"a", ints(1)))] * 200
     more = [example(entry(b"a", ints(1)), *(entry(b"b%d" % i, ints(i)) for i in range(40)))] * 200

@@ -57,6 +57,7 @@ typedef struct {
  * `columns` keys: 0 where it is absent, the entry's length where its form is usual and only that
  * is to be counted yet, and ELSEWHERE. They are counted together. */
 #define ROWS 128
+#define MOST_COLUMNS 8192
 #define ELSEWHERE 0xff
 typedef struct {
     uint8_t *rows;
@@ -280,7 +281,7 @@ static void pattern_key(Pattern *pattern, Part key) {
 static int slot_column(Survey *survey, int64_t number, int kind) {
     Grid *grid = &survey->grid;
     Slot *slot = &survey->slots[number];
-    if (grid->columns >= 256 + 2 * survey->record.count)
+    if (grid->columns >= 256 + 2 * survey->record.count || grid->columns >= MOST_COLUMNS)
         return 0;
     if (grid->columns == grid->width && survey_widen(survey))
         return -1;
