@@ -115,6 +115,28 @@ def test_columns_come_back_with_their_types(
         assert back[name].type == table.schema.field(name).type
 
 
+def test_types_however_the_schema_spells_their_key(tmp_path: Path) -> None:
+    tfrec_cli.convert(pa.table({"n": pa.array([1, 2], pa.int8())}), tmp_path / "d")
+    schema = tmp_path / "d" / "schema.yaml"
+    text = schema.read_text()
+    assert text.count("arrow") == 1
+    schema.write_text(text.replace("arrow", '"\\x61rrow"'))
+    assert exported(tmp_path / "d", tmp_path / "a.parquet").schema.field("n").type == pa.int8()
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.int8()])
+def test_a_schema_is_read_where_it_says_something(tmp_path: Path, kind: pa.DataType) -> None:
+    tfrec_cli.convert(pa.table({"n": pa.array([1, 2], kind)}), tmp_path / "d")
+    code = (
+        "import sys; from tfrec_cli.export import ExportOptions, export; "
+        "export(ExportOptions((sys.argv[1],), sys.argv[2])); print('pydantic' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "d"), str(tmp_path / "d.parquet")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(kind == pa.int8())
+    assert pq.read_schema(tmp_path / "d.parquet").field("n").type == kind
+
+
 def test_what_casts_round_or_change_comes_back_as_documented(tmp_path: Path) -> None:
     table = pa.table(
         {

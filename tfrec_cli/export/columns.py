@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,9 @@ from tfrec_cli.export.leaves import KINDS, Misfit, leaf_type, restore, takes
 from tfrec_cli.export.nesting import BrokenRow, Level, levels_of, list_type, nest, row_offsets
 from tfrec_cli.reading import FeatureInfo, Part
 from tfrec_cli.reading.features import NO_KIND
-from tfrec_cli.schema import Feature, parse_type
+
+if TYPE_CHECKING:
+    from tfrec_cli.schema import Feature
 
 
 class NotText(Exception):
@@ -156,6 +159,8 @@ def _arrow_type(feature: Feature | None) -> pa.DataType | None:
     """The type that the feature's column had, as far as the schema knows it."""
     if feature is None or feature.arrow is None or feature.labels is not None:
         return None
+    from tfrec_cli.schema import parse_type
+
     try:
         return parse_type(feature.arrow)
     except ValueError:

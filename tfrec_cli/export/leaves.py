@@ -16,7 +16,6 @@ import pyarrow as pa
 from tfrec_cli import compute as pc
 from tfrec_cli.buffers import from_numpy, from_values, is_valid, to_numpy
 from tfrec_cli.kinds import is_text
-from tfrec_cli.schema.arrowtypes import family, unwrapped
 
 KINDS: Mapping[str, pa.DataType] = {
     "int64": pa.int64(), "float": pa.float32(), "bytes": pa.binary(),
@@ -39,6 +38,8 @@ def leaf_type(kind: str, wanted: pa.DataType | None, is_utf8: bool) -> pa.DataTy
     obvious = (pa.string() if is_utf8 else pa.binary()) if kind == "bytes" else KINDS[kind]
     if wanted is None:
         return obvious
+    from tfrec_cli.schema.arrowtypes import family, unwrapped
+
     wanted = _written(unwrapped(wanted))
     fits = {
         "int64": ("integer", "time", "duration", "float"),
@@ -93,6 +94,8 @@ def _from_int(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         return from_numpy(values == 1, ~is_valid(array) if array.null_count else None)
     if pa.types.is_floating(wanted):
         return pc.cast(array, pa.float64()).cast(wanted, safe=False)
+    from tfrec_cli.schema.arrowtypes import family
+
     if family(wanted) != "integer":
         narrow = pa.int32() if wanted.bit_width == 32 else pa.int64()
         return _narrow(array, narrow, wanted).view(wanted)
