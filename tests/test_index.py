@@ -523,6 +523,16 @@ def test_of_a_folder_with_a_damaged_file_nothing_is_indexed(tmp_path: Path) -> N
     assert sorted(os.listdir(tmp_path)) == ["a.tfrecord", "b.tfrecord", "index"]
 
 
+def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.tfrecord").write_bytes(frame(b"x"))
+    for make in (lambda p: p.write_text("notes"), lambda p: p.symlink_to(tmp_path / "nowhere")):
+        make(tmp_path / "index")
+        with pytest.raises(DatasetError, match="index is there and is no folder"):
+            write_indexes([str(tmp_path / "a.tfrecord")], BOTH)
+        (tmp_path / "index").unlink()
+    assert os.listdir(tmp_path) == ["a.tfrecord"]
+
+
 def test_what_a_killed_index_left_is_removed(tmp_path: Path) -> None:
     (tmp_path / "a.tfrecord").write_bytes(frame(b"x") * 10)
     script = (

@@ -136,6 +136,8 @@ def _index_folder(folder: str, names: Sequence[str], formats: Sequence[IndexForm
     """The indexes of files in one folder, made beside their places and then moved there."""
     found = _Found(folder)
     home = Path(folder, INDEXES)
+    if os.path.lexists(home) and not home.is_dir():
+        raise DatasetError(f"{home} is there and is no folder for indexes. Move it away.")
     for name in names:
         for kind in formats:
             _refuse_other(home / index_name(name, kind))
