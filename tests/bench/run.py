@@ -19,6 +19,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -159,18 +160,28 @@ def _command(who: str, case: Case, out: Path) -> list[str]:
 
 
 def _timed(command: list[str]) -> Run:
-    """Run a command; its memory is looked at every few milliseconds, for it only grows."""
+    """Run a command, and look at its memory now and then: it only grows, and a look takes time from
+    a command that keeps all cores busy.
+    """
     environment = dict(os.environ)
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each start compiles what it imports
-    began, memory = time.perf_counter(), 0.0
+    memory, ended = [0.0], threading.Event()
+    began = time.perf_counter()
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-    while process.poll() is None:
-        memory = _high_water(process.pid) or memory
-        time.sleep(0.002)
+
+    def watch() -> None:
+        while not ended.wait(0.02):
+            memory.append(_high_water(process.pid) or 0.0)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    process.wait()
     seconds = time.perf_counter() - began
+    ended.set()
+    watcher.join()
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} failed with {process.returncode}")
-    return Run(seconds, memory)
+    return Run(seconds, max(memory))
 
 
 def _high_water(pid: int) -> float | None:
