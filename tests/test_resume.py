@@ -341,6 +341,23 @@ def test_resume_and_overwrite_exclude_each_other(here: Path) -> None:
         tfrec_cli.convert("part-0.csv", "out", resume="yes")  # type: ignore[arg-type]
 
 
+def stopped_at_third_receipt(
+    monkeypatch: pytest.MonkeyPatch, stop: type[BaseException]
+) -> list[str]:
+    """Have runs raise `stop` once three receipts are left; the list says for which tasks."""
+    left: list[str] = []
+    leave = Receipts.leave
+
+    def stopped(receipts: Receipts, task: str, receipt: Any) -> None:
+        left.append(task)
+        leave(receipts, task, receipt)
+        if len(left) == 3:
+            raise stop
+
+    monkeypatch.setattr(Receipts, "leave", stopped)
+    return left
+
+
 @pytest.mark.parametrize("stop", [Terminated, HungUp, MemoryError, KeyboardInterrupt])
 def test_what_is_terminated_or_went_on_with_another_run_is_kept(
     here: Path, monkeypatch: pytest.MonkeyPatch, stop: type[BaseException]
@@ -349,16 +366,7 @@ def test_what_is_terminated_or_went_on_with_another_run_is_kept(
     goes_on = not issubclass(stop, Terminated)
     if goes_on:
         assert killed(here, ["part-*.csv", "out", "--shards", "6"])
-    left = []
-
-    def stopped(receipts: Receipts, task: str, receipt: Any) -> None:
-        left.append(task)
-        leave(receipts, task, receipt)
-        if len(left) == 3:
-            raise stop
-
-    leave = Receipts.leave
-    monkeypatch.setattr(Receipts, "leave", stopped)
+    left = stopped_at_third_receipt(monkeypatch, stop)
     with pytest.raises(stop):
         tfrec_cli.convert("part-*.csv", "out", shards=6, resume=goes_on)
     left[:] = ["the third is long past"] * 3
@@ -374,16 +382,7 @@ def test_what_is_terminated_or_went_on_with_another_run_is_kept(
 def test_what_is_interrupted_by_its_user_or_fails_leaves_nothing(
     here: Path, monkeypatch: pytest.MonkeyPatch, stop: type[BaseException]
 ) -> None:
-    left = []
-
-    def stopped(receipts: Receipts, task: str, receipt: Any) -> None:
-        left.append(task)
-        leave(receipts, task, receipt)
-        if len(left) == 3:
-            raise stop
-
-    leave = Receipts.leave
-    monkeypatch.setattr(Receipts, "leave", stopped)
+    stopped_at_third_receipt(monkeypatch, stop)
     with pytest.raises(stop):
         tfrec_cli.convert("part-*.csv", "out", shards=5)
     assert [p.name for p in here.iterdir() if p.suffix != ".csv"] == []
