@@ -487,6 +487,7 @@ def test_damage_of_one_record_does_not_matter_to_those_around_it(tmp_path: Path)
     write_indexes([str(tmp_path)], ("dali",))
     data[36 * 40 + 15] ^= 1
     (tmp_path / "a.tfrecord").write_bytes(data)
+    os.utime(tmp_path / "index" / "a-tfrecord.idx")
     found = numbered(tmp_path)
     assert [found[n] for n in range(100) if n != 40] == records[:40] + records[41:]
     with pytest.raises(DamageError, match="record 40, byte 1440:"):
@@ -503,6 +504,152 @@ def test_damage_of_one_record_does_not_matter_to_those_around_it(tmp_path: Path)
         with pytest.raises(DamageError, match=f"record {number}, byte 1800:"):
             found[number]
     assert found[100:] == more
+
+
+@pytest.fixture
+def indexed(tmp_path: Path) -> tuple[Path, list[bytes]]:
+    """A file of other origin with an index, and its records: of many sizes, two large ones."""
+    rng = random.Random(3)
+    records = [b"%d-" % n * rng.randrange(1, 60) for n in range(3000)]
+    records[1000:1000] = [b"large" * 2000, b"larger" * 2000]
+    (tmp_path / "a.tfrecord").write_bytes(b"".join(map(frame, records)))
+    write_indexes([str(tmp_path / "a.tfrecord")], ("dali",))
+    return tmp_path / "a.tfrecord", records
+
+
+def age(path: Path, seconds: int) -> None:
+    """Make a file older than it is."""
+    then = path.stat().st_mtime_ns - seconds * 10**9
+    os.utime(path, ns=(then, then))
+
+
+def index_of(file: Path) -> Path:
+    return file.parent / "index" / "a-tfrecord.idx"
+
+
+def rewrite(index: Path, change: Any) -> None:
+    """Change the sizes that an index tells."""
+    text = index_text(np.cumsum(change([size for _, size in lines(index)])))
+    index.write_bytes(text)
+
+
+def test_an_index_older_than_its_file_is_not_used(indexed: tuple[Path, list[bytes]]) -> None:
+    file, records = indexed
+    random.Random(5).shuffle(records)
+    file.write_bytes(b"".join(map(frame, records)))
+    age(index_of(file), 5)
+    assert list(numbered(file)) == records
+
+
+def test_a_file_is_read_where_its_index_turns_out_wrong(
+    indexed: tuple[Path, list[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, records = indexed
+    records.reverse()
+    file.write_bytes(b"".join(map(frame, records)))
+    os.utime(index_of(file))
+    # Not a record of these is where its index says, so that the first look tells.
+    reads = []
+    confirmed = tfrec_cli.reading.places.confirmed
+
+    def counted(*args: Any) -> Any:
+        reads.append(args)
+        return confirmed(*args)
+
+    monkeypatch.setattr("tfrec_cli.reading.random_access.confirmed", counted)
+    found = numbered(file)
+    assert [found[n] for n in range(2000, 3002)] == records[2000:]
+    assert found[:2000] == records[:2000]
+    assert pickle.loads(pickle.dumps(found))[7] == records[7]
+    assert len(reads) == 1
+
+
+def _moved(sizes: list[int]) -> list[int]:
+    return [*sizes[:10], sizes[10] + 1, sizes[11] - 1, *sizes[12:]]
+
+
+def _moved_large(sizes: list[int]) -> list[int]:
+    return [*sizes[:1000], sizes[1000] + 1, sizes[1001] - 1, *sizes[1002:]]
+
+
+@pytest.mark.parametrize("change", [_moved, _moved_large])
+def test_places_that_are_wrong_are_no_damage(
+    indexed: tuple[Path, list[bytes]], change: Any
+) -> None:
+    file, records = indexed
+    rewrite(index_of(file), change)
+    assert list(numbered(file)) == records
+
+
+def _merged(sizes: list[int]) -> list[int]:
+    return [*sizes[:10], sizes[10] + sizes[11], *sizes[12:]]
+
+
+def _split(sizes: list[int]) -> list[int]:
+    return [*sizes[:10], 20, sizes[10] + sizes[11] - 20, *sizes[12:]]
+
+
+def test_an_index_of_other_records_is_named(indexed: tuple[Path, list[bytes]]) -> None:
+    file, _ = indexed
+    rewrite(index_of(file), _merged)
+    found = numbered(file)
+    with pytest.raises(DatasetError, match=r"3,002 records, but its index .*\.idx has 3,001: "):
+        found[10]
+
+
+def test_an_index_is_wrong_and_a_record_damaged(indexed: tuple[Path, list[bytes]]) -> None:
+    file, records = indexed
+    data = bytearray(file.read_bytes())
+    data[14] ^= 1
+    file.write_bytes(data)
+    os.utime(index_of(file))
+    rewrite(index_of(file), _moved)
+    found = numbered(file)
+    assert found[1:] == records[1:]
+    with pytest.raises(DamageError, match="record 0, byte 0:"):
+        found[0]
+    data[0] ^= 1
+    file.write_bytes(data)
+    os.utime(index_of(file))
+    # What is behind a damaged length cannot be told from the file, so the index is believed there.
+    found = numbered(file)
+    assert found[1000:] == records[1000:]
+    rewrite(index_of(file), lambda sizes: sizes[:1] + sizes[1:][::-1])
+    with pytest.raises(DamageError):
+        numbered(file)[1500]
+
+
+@pytest.mark.parametrize("change", [_merged, _split, lambda sizes: sizes[::-1]])
+def test_an_index_is_not_used_that_the_manifest_does_not_know(people: Path, change: Any) -> None:
+    path = convert(people, "people", index="dali")
+    records = list(numbered(path))
+    (index,) = (path / "index").iterdir()
+    rewrite(index, change)
+    assert list(numbered(path)) == records
+    (shard,) = path.glob("*.tfrecord-*")
+    assert list(numbered(shard)) == records
+
+
+def test_an_index_of_another_number_of_records_is_not_used(people: Path) -> None:
+    path = convert(people, "people")
+    records = list(numbered(path))
+    (shard,) = path.glob("*.tfrecord-*")
+    ends = np.cumsum([len(r) + 16 for r in records])
+    (path / "index").mkdir()
+    index = path / "index" / index_name(shard.name, "dali")
+    index.write_bytes(index_text(np.delete(ends, 200)))
+    assert list(numbered(path)) == records
+
+
+def test_the_index_of_a_copied_dataset_is_used_whatever_its_age(
+    people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = convert(people, "people", index="dali")
+    (index,) = (path / "index").iterdir()
+    age(index, 5)
+    records = list(tfrec_cli.open_dataset(path).records())
+    monkeypatch.delattr("tfrec_cli.reading.places.find_records")
+    assert list(numbered(path)) == records
 
 
 def test_of_a_folder_with_a_damaged_file_nothing_is_indexed(tmp_path: Path) -> None:

@@ -244,7 +244,8 @@ class RecordDataset:
         Raises UsageError for compressed files, DamageError, DatasetError.
         """
         self.check_whole()
-        return Records(self.files_of(split))
+        listed = () if self.manifest is None else self.manifest.files
+        return Records(self.files_of(split), listed)
 
     @overload
     def __getitem__(self, number: SupportsIndex) -> dict[str, Any]: ...

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import operator
 import os
-import struct
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -15,17 +14,22 @@ from typing import SupportsIndex, overload
 import numpy as np
 import pyarrow as pa
 
-from tfrec_cli._kernel import masked_crc32c
+from tfrec_cli.dataset.manifest import SideFile
 from tfrec_cli.errors import DamageError, DatasetError
 from tfrec_cli.reading.chunks import Chunk
-from tfrec_cli.reading.places import find_places, split_stretch, stretch_size
+from tfrec_cli.reading.places import (
+    Places,
+    confirmed,
+    find_places,
+    split_exactly,
+    split_stretch,
+    stretch_size,
+)
 from tfrec_cli.reading.targets import Target
-from tfrec_cli.records.framing import FOOTER, HEADER
+from tfrec_cli.records.framing import FOOTER, HEADER, is_frame
 
 OPEN_FILES = 64
 """Most files that stay open at a time, of however many the records are."""
-
-_CRC = struct.Struct("<I")
 
 
 class Records(Sequence[bytes]):
@@ -33,20 +37,23 @@ class Records(Sequence[bytes]):
     of the files.
 
     Places come from index files where there are any that fit (see `tfrec index`); other files are
-    read once, from end to end. Of small records the place of one in 4 KiB is kept (16 bytes), in
-    more than 4 GiB of files that of one in up to 64 KiB, so that a TiB costs 256 MiB; those between
-    are found when they are asked for. Can be pickled and used in several threads and processes:
-    files are opened where they are read. Each record's checksum is looked at.
+    read once, from end to end, and so is one whose records turn out not to lie where its index
+    says. listed: the files beside the shards that a manifest has.
+
+    Of small records the place of one in 4 KiB is kept (16 bytes), in more than 4 GiB of files that
+    of one in up to 64 KiB, so that a TiB costs 256 MiB; those between are found when they are asked
+    for. Can be pickled and used in several threads and processes: files are opened where they are
+    read. Each record's checksum is looked at.
 
     Raises UsageError for compressed files, DamageError for damaged records, DatasetError for files
-    that cannot be read.
+    that cannot be read, or have another number of records than their index.
     """
 
-    def __init__(self, files: Sequence[Target]) -> None:
+    def __init__(self, files: Sequence[Target], listed: Sequence[SideFile] = ()) -> None:
         self._targets = tuple(files)
-        paths = [target.path for target in self._targets]
-        size = stretch_size(paths)
-        self._places = [find_places(path, size) for path in paths]
+        self._size = stretch_size(target.path for target in self._targets)
+        beside = {file.name: file for file in listed}
+        self._places = [find_places(target, self._size, beside) for target in self._targets]
         counts = [len(places) for places in self._places]
         self._first = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
         self._open = _OpenFiles()
@@ -102,27 +109,37 @@ class Records(Sequence[bytes]):
         first = int(ends[place - 1]) if place else 0
         start, size = stretch.start + first, int(ends[place]) - first
         frame = self._bytes(file, size, start)
-        data = memoryview(frame)[HEADER : size - FOOTER]
-        if len(frame) < size or _CRC.unpack_from(frame, size - FOOTER)[0] != masked_crc32c(data):
+        if len(frame) == size and is_frame(frame):
+            return frame, start
+        if self._places[file].index is None:
             raise self._damaged(file, number, start)
-        return frame, start
+        self._confirm(file)
+        return self._read(file, number)
 
     def _stretch(self, file: int, number: int) -> _Stretch:
         """The stretch of a file that holds a record."""
         latest = self._latest
-        if latest is not None and latest.holds(file, number):
-            return latest
         places = self._places[file]
+        if latest is not None and latest.places is places and latest.holds(number):
+            return latest
         place = places.stretch(number)
         (first, after), (start, end) = places.numbers[place:][:2], places.starts[place:][:2]
         count, size = int(after - first), int(end - start)
-        if count == 1:
-            ends = np.array([size], np.int64)
-        else:
-            ends = split_stretch(self._bytes(file, size, int(start)), count)
-        found = _Stretch(file, int(first), int(after), int(start), ends)
+        data = b"" if count == 1 else self._bytes(file, size, int(start))
+        ends = np.array([size], np.int64) if count == 1 else _ends(data, count, places)
+        if ends is None:
+            self._confirm(file)
+            return self._stretch(file, number)
+        found = _Stretch(places, int(first), int(after), int(start), ends)
         self._latest = found
         return found
+
+    def _confirm(self, file: int) -> None:
+        """Read the file whose index may be wrong, once."""
+        path = self._targets[file].path
+        with self._open.reading_all:
+            if self._places[file].index is not None:
+                self._places[file] = confirmed(path, self._places[file], self._size)
 
     def _bytes(self, file: int, size: int, start: int) -> bytes:
         path = self._targets[file].path
@@ -142,28 +159,37 @@ class Records(Sequence[bytes]):
 @dataclass(frozen=True, slots=True)
 class _Stretch:
     """Records of a file that lie next to each other: from `number` up to `after`, from byte `start`
-    on. ends: of each, counted from there; not of those behind a length that is damaged.
+    on. places: of the file's records. ends: of each, counted from there; not of those behind a
+    length that is damaged.
     """
 
-    file: int
+    places: Places
     number: int
     after: int
     start: int
     ends: np.ndarray
 
-    def holds(self, file: int, number: int) -> bool:
+    def holds(self, number: int) -> bool:
         """Whether a record is among them."""
-        return file == self.file and self.number <= number < self.after
+        return self.number <= number < self.after
+
+
+def _ends(data: bytes, count: int, places: Places) -> np.ndarray | None:
+    """Of each record of a stretch, counted from its start; None where the index that tells their
+    places may be wrong.
+    """
+    return split_stretch(data, count) if places.index is None else split_exactly(data, count)
 
 
 class _OpenFiles:
     """Files that are read by position, the latest of them kept open; not pickled. Processes that
-    are forked may share them.
+    are forked may share them. reading_all: held by the thread that reads a whole file.
     """
 
     def __init__(self) -> None:
         self._files: OrderedDict[str, _Handle] = OrderedDict()
         self._lock = threading.Lock()
+        self.reading_all = threading.Lock()
 
     def __reduce__(self) -> tuple[type[_OpenFiles], tuple[()]]:
         return _OpenFiles, ()

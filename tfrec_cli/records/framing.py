@@ -54,6 +54,15 @@ def frame(data: bytes) -> bytes:
     return b"".join((length, _CRC.pack(check), data, _CRC.pack(data_check)))
 
 
+def is_frame(data: bytes) -> bool:
+    """Whether bytes are one intact framed record."""
+    size = len(data) - HEADER - FOOTER
+    if size < 0 or not _header_fits(data[:HEADER]) or _LENGTH.unpack_from(data)[0] != size:
+        return False
+    check: int = _CRC.unpack_from(data, HEADER + size)[0]
+    return check == mask(crc32c(memoryview(data)[HEADER : HEADER + size]))
+
+
 def promised_compression(path: str) -> Container:
     """How a file's name says that it is compressed."""
     match = _SUFFIX.fullmatch(path)

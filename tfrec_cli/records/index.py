@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from tfrec_cli import compute as pc
+from tfrec_cli._kernel import crc32c
 from tfrec_cli.buffers import from_numpy, scalar
 from tfrec_cli.errors import DamageError, DatasetError, UsageError
 from tfrec_cli.options import IndexFormat
@@ -66,21 +67,26 @@ def _lines(starts: np.ndarray, sizes: np.ndarray) -> pa.Buffer:
     return data.slice(0, int(np.frombuffer(offsets, np.int32)[len(lines)]))
 
 
-def read_index(path: str | os.PathLike[str]) -> Iterator[np.ndarray]:
+def read_index(path: str | os.PathLike[str], expected: int | None = None) -> Iterator[np.ndarray]:
     """The ends of the records that an index file lists (int64), in order, some at a time.
 
-    Raises ValueError where it is no index, or lists records that do not follow each other, when it
-    comes to that place; OSError where it cannot be read.
+    expected: the CRC32C of the file, where it is known. Raises ValueError where it is no index, or
+    lists records that do not follow each other, when it comes to that place, and at its end where
+    its CRC32C is another; OSError where it cannot be read.
     """
-    end = 0
+    end = check = 0
     with open(path, "rb") as file:
         while lines := file.read(_TEXT):
             # The rest of the last line; the line of an index is short.
-            ends = _ends_of(lines + file.readline(_HEAD), end)
+            lines += file.readline(_HEAD)
+            check = crc32c(lines, check)
+            ends = _ends_of(lines, end)
             if ends is None:
                 raise ValueError(f"{os.fspath(path)} is no index")
             yield ends
             end = int(ends[-1])
+    if expected not in (None, check):
+        raise ValueError(f"{os.fspath(path)} is not what was written")
 
 
 def _ends_of(lines: bytes, start: int) -> np.ndarray | None:
@@ -134,10 +140,15 @@ def refuse_compressed(path: str, container: str) -> None:
         )
 
 
+def damaged_record(path: str, damage: Damage) -> DamageError:
+    """The error for a record of a file at `path` whose place is looked for."""
+    return DamageError(
+        f"{path}, record {damage.record}, byte {damage.offset}: {damage.kind}: {damage.text}. "
+        "Save what is intact with tfrec repair, and index that."
+    )
+
+
 def _ends(path: str, part: Block | Damage) -> np.ndarray:
     if isinstance(part, Damage):
-        raise DamageError(
-            f"{path}, record {part.record}, byte {part.offset}: {part.kind}: {part.text}. "
-            "Save what is intact with tfrec repair, and index that."
-        )
+        raise damaged_record(path, part)
     return part.ends + part.offset
