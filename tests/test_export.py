@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -321,6 +322,29 @@ def test_a_feature_without_a_name_is_exported(tmp_path: Path) -> None:
     assert (tmp_path / "o.csv").read_text() == '""\n7\n'
     assert json.loads((tmp_path / "o.jsonl").read_text()) == {"": 7}
     assert pq.read_table(tmp_path / "o.parquet").to_pydict() == {"": [7]}
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1, None, 3, None]),
+        pa.array([None, 1.5, float("nan")], pa.float32()),
+        pa.array(["a\n\nb", None, 'q"', ""]),
+        pa.array([b"\xff", None]),
+        pa.array([None, True]),
+        pa.array([dt.date(2020, 1, 2), None]),
+        pa.array([[1, 2], None, []]),
+    ],
+)
+def test_a_csv_of_one_column_keeps_its_rows(tmp_path: Path, column: pa.Array) -> None:
+    tfrec_cli.convert(pa.table({"x": column}), tmp_path / "d")
+    report = export(ExportOptions((str(tmp_path / "d"),), str(tmp_path / "d.csv")))
+    found = pd.read_csv(tmp_path / "d.csv")
+    assert found["x"].isna().tolist() == [v in (None, "") or v != v for v in column.to_pylist()]
+    options = pa_csv.ParseOptions(newlines_in_values=True)
+    assert len(pa_csv.read_csv(tmp_path / "d.csv", parse_options=options)) == len(column)
+    is_text = column.type in (pa.string(), pa.binary())
+    assert any("as empty text is" in text for text in report.notices) == is_text
 
 
 def test_an_exported_csv_converts_to_equal_records(tmp_path: Path) -> None:

@@ -414,6 +414,33 @@ def test_long_values_have_plain_numbers(tmp_path):
     assert "e+05" not in done.stdout
 
 
+@pytest.mark.parametrize("place", [0, 5])
+def test_values_are_not_counted_where_a_long_one_is_left_out(tmp_path, place):
+    values = [b"a", b"b"] * 3
+    values[place] = b"x" * 65
+    path = write(tmp_path / "a.tfrecord", [example(entry(b"x", texts(v))) for v in values])
+    (split,) = document(take(path))["splits"]
+    (feature,) = split["features"]
+    assert (feature["counted"], feature["distinct"]) == (False, None)
+    assert sorted(top["count"] for top in feature["top"]) == [2, 3]
+    first, second = ("b", "a") if place == 0 else ("a", "b")
+    assert f"  many  {first} about 50%, {second} about 33%" in tfrec("stats", path).stdout
+
+
+def test_few_short_values_among_long_ones_are_not_told_to_differ(tmp_path):
+    values = [b"x" * 100] * 8 + [b"y"]
+    path = write(tmp_path / "a.tfrecord", [example(entry(b"x", texts(v))) for v in values])
+    assert "many  too long to be counted" in tfrec("stats", path).stdout
+
+
+def test_bytes_without_any_value_have_empty_cells(tmp_path):
+    records = [example(entry(b"x", texts())), example(entry(b"x", texts()))]
+    path = write(tmp_path / "a.tfrecord", records)
+    told = tfrec("stats", path).stdout
+    assert "different" not in told
+    assert "many" not in told
+
+
 def test_records_without_features_and_rare_words(tmp_path):
     empty = write(tmp_path / "a.tfrecord", [b""] * 3)
     for command in ("stats", "inspect"):

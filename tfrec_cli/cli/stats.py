@@ -63,7 +63,7 @@ def command(
     Numbers with extremes, quartiles, mean and distribution; bytes with lengths and their most
     frequent values; lists with their lengths; classes and how many records of each split they have;
     and where splits differ by more than chance. Values are counted one by one while there are at
-    most 1,000 different ones of a feature, or 100 floats. Bars span the 1st to the 99th percentile;
+    most 1,000 different ones of a feature, or 100 floats, and none of more than 64 bytes. Bars span the 1st to the 99th percentile;
     the outermost two hold the rest.
 
     \b
@@ -182,7 +182,8 @@ def _bytes(rows: Iterable[_Row]) -> list[list[str]]:
         if found.feature.kind == "bytes":
             own = found.numbers
             sizes = [own.low, own.mean if own.count else None, own.high]
-            distinct = f"{len(found.classes):,}" if found.classes is not None else "many"
+            distinct = "many" if found.classes is None else f"{len(found.classes):,}"
+            distinct = distinct if own.count else ""
             missing = _share(found.missing, found.records)
             lines.append([name, split, missing, *map(_short, sizes), distinct, _words(found)])
         elif found.feature.kind == "no kind":
@@ -207,9 +208,10 @@ def _words(found: FeatureStatistics) -> str:
             else len(found.classes) <= max(SHOWN_WORDS, total // 2)
         )
     ]
-    if not words and found.classes is None and not found.sample.seen:
-        return "too long to be counted" if found.numbers.count else ""
-    return ", ".join(words) or "nearly all different"
+    if words or not found.numbers.count:
+        return ", ".join(words)
+    is_long = found.classes is None and found.sample.seen * 2 < found.numbers.count
+    return "too long to be counted" if is_long else "nearly all different"
 
 
 def _classes(feature: FeatureInfo, found: Statistics, place: int) -> Iterator[str]:

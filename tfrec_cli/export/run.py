@@ -22,7 +22,7 @@ from tfrec_cli.errors import DatasetError, SchemaError, UsageError, counted, lis
 from tfrec_cli.export.columns import Column, NotText, plan_columns
 from tfrec_cli.export.options import ExportedFile, ExportOptions, ExportReport, Goal, goal_of
 from tfrec_cli.export.pictures import PictureFolder, picture_features, refuse_none
-from tfrec_cli.export.tables import dress_of, is_lossless, open_table
+from tfrec_cli.export.tables import dress_of, is_lossless, is_told_apart, open_table
 from tfrec_cli.inspection.payload import without_lists
 from tfrec_cli.options import Compression
 from tfrec_cli.progress import SILENT, Reporter
@@ -84,6 +84,7 @@ class _Tables:
         self._reporter = reporter
         self._splits = dataset.splits
         self._skipped = Skipped()
+        self._is_told_apart = True
         self._refuse_splits()
         # A look costs time, and most bytes are text; but a stream cannot be begun again.
         self._columns = self._plan(look=goal.kind == "stdout")
@@ -150,6 +151,8 @@ class _Tables:
         encoded = [c.name for c in self._columns if not is_lossless(self._goal.to, c.type)]
         if encoded:
             yield f"bytes that are no text are written in base64: {listed(encoded, 8)}"
+        if not self._is_told_apart:
+            yield 'missing values are written as "", as empty text is: the file has one column'
 
     def _write(self) -> tuple[ExportedFile, ...]:
         goal = self._goal
@@ -178,6 +181,7 @@ class _Tables:
                 writer.write(done.content)
                 records += done.rows
                 self._skipped.add(done)
+                self._is_told_apart &= done.is_told_apart
                 self._reporter.advance(done.rows, done.size)
         finally:
             writer.close()
@@ -204,13 +208,14 @@ class _Tables:
             arrays.append(_repeated(part.target.split, rows))
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._arrow())
         content = dress_of(self._goal.to)(batch if arrays else rows_without_columns(rows))
-        return _Dressed(rows, part.size, content, part.skipped, part.misfit)
+        told_apart = is_told_apart(self._goal.to, arrays)
+        return _Dressed(rows, part.size, content, part.skipped, part.misfit, told_apart)
 
 
 @dataclass(frozen=True, slots=True)
 class _Dressed:
     """Rows ready to be written, the bytes that they were as records, and what a Part says of those
-    that were left out.
+    that were left out. is_told_apart: whether what is missing is not written as empty text is.
     """
 
     rows: int
@@ -218,6 +223,7 @@ class _Dressed:
     content: Any
     skipped: int
     misfit: str
+    is_told_apart: bool
 
 
 @dataclass(slots=True)

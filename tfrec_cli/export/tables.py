@@ -9,7 +9,8 @@ from typing import IO, Any, Protocol
 
 import pyarrow as pa
 
-from tfrec_cli.buffers import from_values
+from tfrec_cli import compute as pc
+from tfrec_cli.buffers import from_values, is_valid, scalar
 from tfrec_cli.export.jsontext import json_rows, json_text
 from tfrec_cli.export.nesting import Level, levels_of, list_type
 from tfrec_cli.export.options import Format
@@ -47,6 +48,14 @@ def open_table(sink: Sink, to: Format, schema: pa.Schema, is_gzip: bool) -> Tabl
         return _ParquetWriter(sink, schema)
     stream = pa.output_stream(sink, compression="gzip" if is_gzip else None)
     return _CsvWriter(stream, schema.names) if to == "csv" else _LineWriter(stream)
+
+
+def is_told_apart(to: Format, columns: Sequence[pa.Array]) -> bool:
+    """Whether what is missing in columns is written otherwise than empty text."""
+    if to != "csv" or len(columns) != 1:
+        return True
+    (column,) = columns
+    return not column.null_count or not (is_text(column.type) or _is_bytes(column.type))
 
 
 def is_lossless(to: Format, kind: pa.DataType) -> bool:
@@ -101,7 +110,9 @@ class _LineWriter:
 
 
 class _CsvWriter:
-    """Comma-separated values by RFC 4180, a header first; text is quoted, null is an empty cell."""
+    """Comma-separated values by RFC 4180, a header first; text is quoted, null is an empty cell, or
+    `""` where it is alone in its line.
+    """
 
     def __init__(self, stream: Any, names: Sequence[str]) -> None:
         self._stream = stream
@@ -119,11 +130,22 @@ def _quoted(text: str) -> str:
     return '"{}"'.format(text.replace('"', '""'))
 
 
-def _csv_cells(batch: pa.RecordBatch) -> pa.Buffer:
+def _csv_cells(batch: pa.RecordBatch) -> Any:
     """The rows of a batch as CSV. Lists are JSON, bytes base64, times ISO 8601."""
+    cells = [_cell(column) for column in batch.columns]
+    if len(cells) > 1 or not any(column.null_count for column in cells):
+        return _csv_text(cells)
+    # An empty line is no row to most readers.
+    (column,) = cells
+    if is_text(column.type):
+        return _csv_text([pc.fill_null(column, scalar("", column.type))])
+    lines = iter(_csv_text([column.drop_null()]).to_pybytes().splitlines(keepends=True))
+    return b"".join(next(lines) if is_there else b'""\n' for is_there in is_valid(column))
+
+
+def _csv_text(cells: Sequence[pa.Array]) -> pa.Buffer:
     import pyarrow.csv
 
-    cells = [_cell(column) for column in batch.columns]
     sink = pa.BufferOutputStream()
     names = [str(number) for number in range(len(cells))]
     ready = pa.RecordBatch.from_arrays(cells, names)

@@ -119,8 +119,8 @@ def _bytes_summary(
     short, classes = items, None
     if lengths.count and lengths.high > LONG:
         short = items.filter(pc.less_equal(pc.binary_length(items), scalar(LONG, pa.int32())))
-    if known is not None and len(short) * 2 >= len(items):
-        classes = count_values(short, known)
+    elif known is not None:
+        classes = count_values(items, known)
     return BatchSummary(*records, counts, lengths, short, classes, first, sizes=sizes)
 
 
@@ -128,8 +128,8 @@ class FeatureStatistics:
     """One feature in one split, batch after batch.
 
     records, missing, counts, numbers: as in BatchSummary. counted: how often each value occurs;
-    None where there are more than MOST_CLASSES (of floats MOST_FLOATS), or most are LONG: then a
-    sample is kept. firsts: some of the values that are LONG. list_sizes, sizes: as in BatchSummary.
+    None where there are more than MOST_CLASSES (of floats MOST_FLOATS), or any is LONG: then a
+    sample of those that are not is kept. firsts: some of the values that are LONG. list_sizes, sizes: as in BatchSummary.
     """
 
     def __init__(self, feature: FeatureInfo, sample: int) -> None:
