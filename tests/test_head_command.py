@@ -16,6 +16,8 @@ from PIL import Image
 from test_kernel_examples import entry, example, field, floats, ints, texts
 
 import tfrec_cli
+from tfrec_cli.decoding import Values
+from tfrec_cli.inspection.head import HeadRecord, shown_of
 from tfrec_cli.reading.values import describe, float32, readable, text_of
 from tfrec_cli.records.framing import frame
 
@@ -215,6 +217,38 @@ def test_feature_lists_are_shown_behind_the_context(tmp_path):
     assert "feature_lists/t" in head(tmp_path / "a.tfrecord")
     shown = head(tmp_path / "a.tfrecord", "--columns", "feature_lists/t")
     assert shown.split() == ["feature_lists/t", "[[1,", "2],", "[]]"]
+
+
+@pytest.mark.parametrize("name", ["d-train", "d-test"])
+def test_missing_files_are_told_behind_the_records_that_are_there(dataset, name):
+    (shard,) = dataset.glob(f"{name}.tfrecord*")
+    shard.unlink()
+    split = name.removeprefix("d-")
+    other = "test" if split == "train" else "train"
+    for asked in ([], ["-n", "1"], ["--json"]):
+        done = tfrec("head", dataset, *asked)
+        assert done.returncode == 3
+        assert done.stdout
+        assert f"{shard.name}: missing shard: it is not there" in done.stderr
+    assert tfrec("head", dataset, "--split", other).returncode == 0
+    gone = tfrec("head", dataset, "--split", split)
+    assert (gone.returncode, gone.stdout) == (3, "")
+
+
+def test_long_lists_are_shown_in_part_and_printed_as_a_whole(tmp_path):
+    values = np.arange(10000, dtype=np.float32) / 7
+    records = [example(entry(b"v", floats(*values)), entry(b"w", texts(*[b"\x1b"] * 5000)))]
+    (tmp_path / "a.tfrecord").write_bytes(b"".join(map(frame, records)))
+    (row,) = lines(tmp_path / "a.tfrecord")
+    assert np.array_equal(np.array(row["v"], np.float32), values)
+    assert len(row["w"]) == 5000
+    assert "… 10,000 values]" in head(tmp_path / "a.tfrecord")
+
+
+def test_of_long_lists_only_what_is_shown_is_formatted():
+    record = HeadRecord("f", 0, {"v": Values("float", (0.5,) * 10**6)})
+    shown = shown_of(record, set(), 76)["v"]
+    assert (shown, shown.whole) == ([0.5] * 76, 10**6)
 
 
 def test_numbered_features_share_a_line(tmp_path):

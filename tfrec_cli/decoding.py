@@ -130,9 +130,9 @@ def decode_feature(data: memoryview, start: int, end: int) -> Values:
     return _values(feature.kind, feature.values)
 
 
-def _values(kind: int, values: list[Any]) -> Values:
+def _values(kind: int, values: Any) -> Values:
     if kind == FLOAT:
-        values = np.frombuffer(b"".join(values), "<f4").tolist()
+        values = np.frombuffer(bytes(values), "<f4").tolist()
     return Values(KINDS[kind], tuple(values))
 
 

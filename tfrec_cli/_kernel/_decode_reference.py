@@ -96,7 +96,7 @@ class _Column:
         self.faults = [0, -1, -1, 0, -1, -1]
         self._cells = [self._cell(row, entry) for row, entry in enumerate(entries)]
 
-    def _cell(self, row: int, entry: Entry | None) -> list[Any] | None:
+    def _cell(self, row: int, entry: Entry | None) -> Any:
         if entry is None or entry.kind == NO_KIND:
             return None
         if entry.kind != _KINDS[self._wanted.kind]:
@@ -115,12 +115,11 @@ class _Column:
     def array(self) -> pa.Array:
         """The values as Arrow has them."""
         kind = _ARROW[self._wanted.kind]
-        flat: Any = [value for cell in self._cells for value in cell or ()]
         if self._wanted.kind == "float":
-            flat = np.frombuffer(b"".join(flat), "<f4")
+            flat = np.frombuffer(b"".join(bytes(cell or b"") for cell in self._cells), "<f4")
             items = pa.Array.from_buffers(kind, len(flat), [None, pa.py_buffer(flat)])
         else:
-            items = from_values(flat, kind)
+            items = from_values([value for cell in self._cells for value in cell or ()], kind)
         lengths = [len(cell or ()) for cell in self._cells]
         offsets = pa.py_buffer(np.cumsum([0, *lengths], dtype=np.int32))
         gone = [cell is None for cell in self._cells]

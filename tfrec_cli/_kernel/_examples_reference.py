@@ -16,6 +16,7 @@ message around it, field number 0, a tag beyond 32 bits, packed floats of odd le
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,7 +39,7 @@ class NoExampleError(ValueError):
 class Entry:
     """One entry of a feature map: where it is, its key, and the values of its Feature.
 
-    values: int for int64, bytes for bytes; for float the four bytes of each. payload: bytes of
+    values: int for int64, bytes for bytes; for float an array, of their bytes as they stand. payload: bytes of
     the values alone.
     """
 
@@ -46,7 +47,7 @@ class Entry:
     end: int
     key: bytes = b""
     kind: int = NO_KIND
-    values: list[Any] = field(default_factory=list)
+    values: Any = field(default_factory=list)
     payload: int = 0
 
 
@@ -249,7 +250,8 @@ def _read_feature(data: memoryview, start: int, end: int, entry: Entry) -> None:
         if wire != _WIRE_BYTES or number > INT64:
             continue
         if entry.kind != number:
-            entry.kind, entry.values, entry.payload = number, [], 0
+            values: Any = array("f") if number == FLOAT else []
+            entry.kind, entry.values, entry.payload = number, values, 0
         for inner, inner_wire, first, last in _fields(data, low, high):
             if inner == 1:
                 items = _items(data, (first, last), number, inner_wire)
@@ -258,7 +260,7 @@ def _read_feature(data: memoryview, start: int, end: int, entry: Entry) -> None:
                 entry.payload += last - first if items else 0
 
 
-def _items(data: memoryview, place: tuple[int, int], kind: int, wire: int) -> list[Any]:
+def _items(data: memoryview, place: tuple[int, int], kind: int, wire: int) -> Any:
     """The values in one field of a list."""
     start, end = place
     if kind == BYTES:
@@ -267,7 +269,7 @@ def _items(data: memoryview, place: tuple[int, int], kind: int, wire: int) -> li
         if wire == _WIRE_BYTES and (end - start) % 4:
             raise NoExampleError("packed floats of odd length")
         floats = wire in (_WIRE_BYTES, _WIRE_32)
-        return [bytes(data[at : at + 4]) for at in range(start, end, 4)] if floats else []
+        return array("f", bytes(data[start:end]) if floats else b"")
     return _integers(data, start, end) if wire in (_WIRE_BYTES, _VARINT) else []
 
 

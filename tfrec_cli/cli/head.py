@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +21,8 @@ LINE = 76
 # Features of a record beyond which numbered ones share a line.
 MANY = 50
 MISSING = "(none)"
+# Characters of JSON that are printed at a time.
+PART = 1 << 16
 
 
 @click.command("head", short_help="The first records, as a table or as JSON lines.")
@@ -46,18 +48,24 @@ def command(
     as_json: bool,
     as_base64: bool,
     quiet: bool,  # noqa: ARG001 - there is nothing but the records
-) -> None:
+) -> int:
     r"""Print the first records of DATASET: a folder or TFRecord file of any origin, or a pattern.
 
     Bytes are shown as text where they are UTF-8, else by what they are: <jpeg 640×480, 31.2 kB>.
-    In JSON, features that a record lacks are left out.
+    In JSON, features that a record lacks are left out. Exit code 3 where files are missing.
 
     \b
     tfrec head dataset
     tfrec head 'shards/train-*' -n 1000 --json | jq .label
     """
     from tfrec_cli.errors import UsageError
-    from tfrec_cli.inspection.head import first_records, json_of, list_features
+    from tfrec_cli.inspection.head import (
+        first_records,
+        json_of,
+        list_features,
+        missing_files,
+        shown_of,
+    )
     from tfrec_cli.reading import open_dataset
 
     if as_base64 and not as_json:
@@ -67,21 +75,37 @@ def command(
     found = first_records(opened, count, split, columns)
     if as_json:
         for record in found:
-            click.echo(_json_line(json_of(record, lists, as_base64)))
-        return
-    if not count:
-        return
-    rows = [(record, json_of(record, lists)) for record in found]
-    for line in _lines(rows, shutil.get_terminal_size((100, 24)).columns):
-        say(line)
+            for text in _in_parts(json_of(record, lists, as_base64)):
+                click.echo(_escaped(text), nl=False)
+    elif count:
+        # Each value takes a character, so that no more of a list is ever shown.
+        rows = [(record, shown_of(record, lists, LINE)) for record in found]
+        for line in _lines(rows, shutil.get_terminal_size((100, 24)).columns):
+            say(line)
+    missing = missing_files(opened, split)
+    for text in missing:
+        say(f"tfrec: {text}", err=True)
+    return 3 if missing else 0
 
 
-def _json_line(record: dict[str, Any]) -> str:
-    """JSON in which all that a terminal might obey is escaped."""
-    text = json.dumps(record, ensure_ascii=False)
-    if text.isprintable():
+def _in_parts(pieces: Iterable[str]) -> Iterator[str]:
+    """A line of some pieces, in parts of about PART characters."""
+    waiting, size = list[str](), 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size > PART:
+            yield "".join(waiting)
+            waiting, size = [], 0
+    yield "".join(waiting) + "\n"
+
+
+def _escaped(text: str) -> str:
+    """A part of a line of JSON in which all that a terminal might obey is escaped."""
+    line, end = (text[:-1], "\n") if text.endswith("\n") else (text, "")
+    if line.isprintable():
         return text
-    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line) + end
 
 
 def _lines(rows: Sequence[tuple[HeadRecord, dict[str, Any]]], width: int) -> Iterator[str]:
@@ -143,17 +167,20 @@ def _cell(values: dict[str, Any], key: str, limit: int) -> str:
 
 
 def _list(items: Sequence[Any], limit: int) -> str:
+    from tfrec_cli.inspection.head import Few
+
     shown: list[str] = []
-    room = limit - len(f"[… {len(items):,} values]")
+    count = items.whole if isinstance(items, Few) else len(items)
+    room = limit - len(f"[… {count:,} values]")
     for item in items:
         text = shorten(str(item), limit)
         room -= len(text) + 2
         if room < 0:
             break
         shown.append(text)
-    if len(shown) == len(items):
+    if len(shown) == count:
         return f"[{', '.join(shown)}]"
     whole = f"[{', '.join(str(item) for item in items[:limit])}]"
-    if len(items) <= limit and len(whole) <= limit and whole.isprintable():
+    if count <= limit and len(whole) <= limit and whole.isprintable():
         return whole
-    return f"[{''.join(f'{text}, ' for text in shown)}… {len(items):,} values]"
+    return f"[{''.join(f'{text}, ' for text in shown)}… {count:,} values]"

@@ -63,8 +63,8 @@ def command(
     Numbers with extremes, quartiles, mean and distribution; bytes with lengths and their most
     frequent values; lists with their lengths; classes and how many records of each split they have;
     and where splits differ by more than chance. Values are counted one by one while there are at
-    most 1,000 different ones of a feature, or 100 floats, and none of more than 64 bytes. Bars span the 1st to the 99th percentile;
-    the outermost two hold the rest.
+    most 1,000 different ones of a feature, or 100 floats, and none of more than 64 bytes. Bars span
+    the 1st to the 99th percentile; the outermost two hold the rest.
 
     \b
     tfrec stats dataset

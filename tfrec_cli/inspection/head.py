@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tfrec_cli import _kernel
@@ -11,10 +13,13 @@ from tfrec_cli.decoding import NoExampleError, Values, decode_example, decode_li
 from tfrec_cli.errors import UsageError, did_you_mean
 from tfrec_cli.reading.chunks import Chunk, read_chunks
 from tfrec_cli.reading.dataset import RecordDataset
+from tfrec_cli.reading.features import NO_KIND
 from tfrec_cli.reading.values import plain
+from tfrec_cli.records.framing import FOOTER, HEADER
 
 _BLOCK = 1 << 16
-_HEAD, _FOOT = 12, 4
+# Values that are made text at a time.
+_PIECE = 1 << 12
 PAYLOAD = "record"
 """The name under which a record that is no Example is shown."""
 
@@ -62,6 +67,20 @@ def first_records(
         raise UsageError(f'no feature of these records is called "{key}".{hint}')
 
 
+def missing_files(dataset: RecordDataset, split: str | None = None) -> list[str]:
+    """What lacks of the files of a dataset, or of one split: the first records may be in these."""
+    others: set[str] = set()
+    if dataset.manifest is not None and split is not None:
+        apart = (one for one in dataset.manifest.splits if one.name != split)
+        others = {shard.name for one in apart for shard in one.shards}
+    return [
+        str(replace(finding, tensorflow=""))
+        for finding in dataset.findings
+        if finding.kind in ("missing shard", "manifest")
+        and os.path.basename(finding.file) not in others
+    ]
+
+
 def list_features(dataset: RecordDataset, count: int, split: str | None = None) -> set[str]:
     """The features of which some of the first `count` records has other than one value.
 
@@ -78,19 +97,65 @@ def list_features(dataset: RecordDataset, count: int, split: str | None = None) 
     return found
 
 
-def json_of(record: HeadRecord, lists: set[str], as_base64: bool = False) -> dict[str, Any]:
-    """A record as an object of JSON: features of `lists` as lists, others as one value; those
-    without a kind are null.
+class Few(list[Any]):
+    """The first values of a list, and how many it has: `whole`."""
+
+    def __init__(self, values: Iterable[Any], whole: int) -> None:
+        super().__init__(values)
+        self.whole = whole
+
+
+def shown_of(record: HeadRecord, lists: set[str], most: int) -> dict[str, Any]:
+    """A record as people are shown it: features of `lists` as the first `most` of their values,
+    others as one value; those without a kind are None.
     """
-    found: dict[str, Any] = {}
+    return {key: _shown(values, key in lists, most) for key, values in record.features.items()}
+
+
+def json_of(record: HeadRecord, lists: set[str], as_base64: bool = False) -> Iterator[str]:
+    """A record as an object of JSON, some of the text at a time: features of `lists` as lists,
+    others as one value; those without a kind are null.
+    """
+    before = "{"
     for key, values in record.features.items():
-        if isinstance(values, tuple):
-            found[key] = [plain(step, as_base64) for step in values]
-            continue
-        items = plain(values, as_base64)
-        one = items[0] if len(items) == 1 and key not in lists else items
-        found[key] = None if values.kind == "no kind" else one
-    return found
+        yield f"{before}{_text(key)}: "
+        before = ", "
+        if isinstance(values, Values) and len(values.values) > _PIECE and values.kind != NO_KIND:
+            yield from _list_text(values, as_base64)
+        else:
+            yield _text(_shown(values, key in lists, None, as_base64))
+    yield "{}" if before == "{" else "}"
+
+
+def _list_text(values: Values, as_base64: bool) -> Iterator[str]:
+    """As text many values take several times the room that they take by themselves."""
+    for start in range(0, len(values.values), _PIECE):
+        part = Values(values.kind, values.values[start : start + _PIECE])
+        yield ("[", ", ")[start > 0] + _text(plain(part, as_base64))[1:-1]
+    yield "]"
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _shown(
+    values: Values | tuple[Values, ...],
+    is_list: bool,
+    most: int | None = None,
+    as_base64: bool = False,
+) -> Any:
+    if isinstance(values, tuple):
+        return Few((_few(step, most, as_base64) for step in values[:most]), len(values))
+    if values.kind == NO_KIND:
+        return None
+    items = _few(values, most, as_base64)
+    return items[0] if len(values.values) == 1 and not is_list else items
+
+
+def _few(values: Values, most: int | None, as_base64: bool) -> Few:
+    first = Values(values.kind, values.values[:most])
+    return Few(plain(first, as_base64), len(values.values))
 
 
 def _first_chunks(dataset: RecordDataset, count: int, split: str | None) -> Iterator[Chunk]:
@@ -110,7 +175,7 @@ def _first_chunks(dataset: RecordDataset, count: int, split: str | None) -> Iter
 def _payloads(chunk: Chunk) -> Iterator[tuple[int, bytes]]:
     view, start = memoryview(chunk.data), 0
     for number, end in enumerate(chunk.ends.tolist()):
-        yield number, bytes(view[start + _HEAD : end - _FOOT])
+        yield number, bytes(view[start + HEADER : end - FOOTER])
         start = end
 
 

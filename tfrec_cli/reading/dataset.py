@@ -282,13 +282,17 @@ class RecordDataset:
         return opened
 
     def files_of(self, split: Choice) -> tuple[Target, ...]:
-        """The files of a split, all where it is None. Raises UsageError for none."""
+        """The files of a split, all where it is None. Raises UsageError for none, and what
+        `check_whole` raises where files are missing that may be of it.
+        """
         if split is None:
             return self.files
         if not isinstance(split, str):
             return tuple(split)
         if found := self.splits.get(split):
             return found
+        # It may be known, and all of its files missing.
+        self.check_whole()
         names = [name for name in self.splits if name is not None]
         known = f" There are {listed(names, 8)}." if names else " The files name none."
         hint = did_you_mean(split, names) or known

@@ -129,7 +129,8 @@ class FeatureStatistics:
 
     records, missing, counts, numbers: as in BatchSummary. counted: how often each value occurs;
     None where there are more than MOST_CLASSES (of floats MOST_FLOATS), or any is LONG: then a
-    sample of those that are not is kept. firsts: some of the values that are LONG. list_sizes, sizes: as in BatchSummary.
+    sample of those that are not is kept. firsts: some of the values that are LONG. list_sizes,
+    sizes: as in BatchSummary.
     """
 
     def __init__(self, feature: FeatureInfo, sample: int) -> None:
