@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from conftest import EXAMPLES, package_or_skip, run_with
+from test_kernel_examples import entry, example, ints
 
 import tfrec_cli
 from tfrec_cli.dataset.manifest import FeatureFacts, Shard, Split, load_manifest
@@ -512,6 +513,12 @@ def test_files_that_differ_in_what_their_records_have(tmp_path: Path, framework:
     for options in ({}, {"workers": 2}) if framework == "torch" else ({},):
         printed = run_with(PACKAGES[framework], RAGGED, tmp_path, json.dumps(options))
         assert sorted(json.loads(printed.splitlines()[-1])) == [[1], [2], [3], [4, 5], [6, 7]]
+
+
+def test_tf_data_has_no_key_that_is_not_utf8(tmp_path: Path) -> None:
+    (tmp_path / "a.tfrecord").write_bytes(frame(example(entry(b"\xff", ints(1)))))
+    with pytest.raises(UsageError, match=r"key of feature \\xff is not UTF-8, and tf.data takes no"):
+        loader_script(str(tmp_path / "a.tfrecord"), "tf")
 
 
 def test_of_sequence_examples_the_context_is_read(tmp_path: Path) -> None:

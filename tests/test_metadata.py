@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,14 +17,14 @@ from conftest import EXAMPLES, run_with
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from hypothesis import given
 from hypothesis import strategies as st
-from test_kernel_examples import entry, example, field, ints
+from test_kernel_examples import entry, example, field, ints, texts
 
 import tfrec_cli
 from tfrec_cli.dataset.manifest import FeatureFacts, Manifest
 from tfrec_cli.dataset.metadata import describe
 from tfrec_cli.errors import DamageError, DatasetError, UsageError
 from tfrec_cli.metadata import write_metadata
-from tfrec_cli.options import Compression
+from tfrec_cli.options import Compression, MetadataFormat
 from tfrec_cli.records.framing import frame
 from tfrec_cli.verification import VerifyOptions, verify
 
@@ -311,6 +312,28 @@ def test_what_is_no_feature_is_told(tmp_path):
     path.write_bytes(frame(example(entry(b"id", ints(7))) + lists))
     notices = write_metadata(str(tmp_path / "d"), ("tfmd",)).notices
     assert any("feature lists are left out: t" in notice for notice in notices)
+
+
+@pytest.mark.parametrize("kind", ["tfds", "tfmd"])
+@pytest.mark.parametrize(
+    ("odd", "why"),
+    [
+        (b"no example", r"1 record of 2 are no tf.train.Example, and those who read"),
+        (example(entry(b"x", texts(b"a"))), "feature x is not of one kind in all records"),
+        (example(entry(b"\xff\xfe", ints(1))), r"key of feature \\xff\\xfe is not UTF-8"),
+    ],
+)
+def test_records_that_are_not_alike_have_no_metadata(
+    tmp_path: Path, kind: MetadataFormat, odd: bytes, why: str
+) -> None:
+    path = tmp_path / "a-train.tfrecord-00000-of-00001"
+    path.write_bytes(frame(example(entry(b"x", ints(1)))) + frame(odd))
+    with pytest.raises((DatasetError, UsageError), match=why):
+        write_metadata(str(tmp_path), (kind,))
+    tfrec_cli.convert(path, tmp_path / "whole")
+    with pytest.raises((DatasetError, UsageError), match=why):
+        write_metadata(str(tmp_path / "whole"), (kind,))
+    assert sorted(os.listdir(tmp_path)) == [path.name, "whole"]
 
 
 def test_lists_of_lists_are_told_to_be_flat_in_tensorflow_datasets(tmp_path):

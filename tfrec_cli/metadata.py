@@ -10,23 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from tfrec_cli.dataset.failures import writing
-from tfrec_cli.dataset.manifest import (
-    MANIFEST,
-    Manifest,
-    Shard,
-    Split,
-    manifest_path,
-)
+from tfrec_cli.dataset.manifest import MANIFEST, FeatureFacts, manifest_path
 from tfrec_cli.dataset.metadata import Metadata, describe
 from tfrec_cli.dataset.metadata.tfds import NO_FOLDER, refuse_compressed
 from tfrec_cli.dataset.naming import identifier, parse_dest
 from tfrec_cli.dataset.staging import amend
 from tfrec_cli.errors import DamageError, DatasetError, UsageError, shorten
 from tfrec_cli.inspection.payload import without_lists
-from tfrec_cli.options import Compression, MetadataFormat
+from tfrec_cli.options import MetadataFormat
 from tfrec_cli.reading import RecordDataset, open_dataset
 from tfrec_cli.reading.features import facts_of
-from tfrec_cli.reading.survey import FileFacts
+from tfrec_cli.reading.standin import alike_features, stand_in
 from tfrec_cli.reading.targets import Target
 from tfrec_cli.records.framing import sniff_file
 
@@ -52,7 +46,8 @@ def write_metadata(path: str, formats: Sequence[MetadataFormat]) -> Written:
 
     Without a manifest, what the features are is found by a look at all records. Raises UsageError
     where a format cannot say what the dataset is, DatasetError where there is none, or more than
-    one, or files of these names that hold something else, DamageError where records are damaged.
+    one, where records are not alike, or files of these names hold something else, DamageError where
+    records are damaged.
     """
     dataset = open_dataset(path)
     manifest = dataset.manifest
@@ -71,8 +66,7 @@ def write_metadata(path: str, formats: Sequence[MetadataFormat]) -> Written:
             raise UsageError(NO_FOLDER)
         refuse_compressed(manifest.compression.kind)
     if not manifest.features:
-        features = tuple(facts_of(info) for info in dataset.features.values())
-        manifest = replace(manifest, features=features)
+        manifest = replace(manifest, features=_features(dataset, formats))
     made = describe(manifest, formats)
     made = replace(made, notices=(*made.notices, *_left_out(dataset)))
     amend(dest, lambda _: ((name, _bytes(text)) for name, text in made.files.items()))
@@ -100,9 +94,12 @@ def _write_foreign(dataset: RecordDataset, formats: Sequence[MetadataFormat]) ->
             "them."
         )
     home = Path(folders.pop())
+    name, splits = identifier(Path(dataset.path).name), dict[str, Sequence[Target]]()
     if "tfds" in formats:
-        _check_shards(dataset.files)
-    made = describe(_manifest(dataset, "tfds" in formats), formats)
+        _refuse_compressed(dataset.files)
+        name, splits = _shards(dataset.files)
+    features = _features(dataset, formats)
+    made = describe(stand_in(dataset, name, features, splits), formats)
     made = replace(made, notices=(*made.notices, *_left_out(dataset)))
     for name, text in made.files.items():
         _refuse_other(home / name, _bytes(text))
@@ -123,52 +120,47 @@ def _refuse_other(path: Path, wanted: bytes) -> None:
         raise DatasetError(f"{path} is there and holds something else. Move it away.")
 
 
-def _check_shards(files: Sequence[Target]) -> None:
-    """Raise UsageError, or DamageError for a shard that is not there, where TensorFlow Datasets
-    cannot have such files, before anything is read of them but their first bytes.
+def _features(
+    dataset: RecordDataset, formats: Sequence[MetadataFormat]
+) -> tuple[FeatureFacts, ...]:
+    """The features of records of which no manifest tells."""
+    if set(formats) & {"tfds", "tfmd"}:
+        return alike_features(dataset, "those who read by the metadata would fail")
+    return tuple(facts_of(info) for info in dataset.features.values())
+
+
+def _refuse_compressed(files: Sequence[Target]) -> None:
+    """Raise UsageError where TensorFlow Datasets cannot have such files, before anything is read of
+    them but their first bytes.
     """
     for target in files:
         try:
             refuse_compressed(sniff_file(target.path))
         except OSError as error:
             raise DatasetError(f"{target.path}: {error.strerror or error}.") from None
-    _shards([FileFacts(target, "none", 0, 0, 0, 0) for target in files])
 
 
-def _manifest(dataset: RecordDataset, is_numbered: bool) -> Manifest:
-    """What a manifest would say of files that have none. is_numbered: they must be called as
-    TensorFlow Datasets calls shards.
+def _shards(files: Sequence[Target]) -> tuple[str, dict[str, Sequence[Target]]]:
+    """The dataset's name and the files of its splits, from the names of all of them. Raises
+    UsageError where TensorFlow Datasets cannot have such, DamageError where a shard is not there.
     """
-    features = tuple(facts_of(info) for info in dataset.features.values())
-    files = dataset.survey().files
-    kinds = {file.container for file in files}
-    compression = Compression.made(kinds.pop() if len(kinds) == 1 else "gzip")  # type: ignore[arg-type]
-    if not is_numbered:
-        return Manifest(identifier(Path(dataset.path).name), compression, (), features)
-    name, splits = _shards(files)
-    return Manifest(name, compression, splits, features)
-
-
-def _shards(files: Sequence[FileFacts]) -> tuple[str, tuple[Split, ...]]:
-    """The dataset's name and its splits, from the names of all their shards."""
     names: set[str] = set()
-    splits: dict[str, dict[int, Shard]] = {}
+    splits: dict[str, dict[int, Target]] = {}
     counts: dict[str, int] = {}
     for file in files:
-        base = os.path.basename(file.target.path)
-        match = _SHARD.fullmatch(base)
+        match = _SHARD.fullmatch(os.path.basename(file.path))
         if match is None:
             raise UsageError(
-                f"tfds: {file.target.path} is not called as TensorFlow Datasets calls shards, "
+                f"tfds: {file.path} is not called as TensorFlow Datasets calls shards, "
                 "NAME-SPLIT.tfrecord-00000-of-00010. Rename the files."
             )
         names.add(match[1])
         counts[match[2]] = max(counts.get(match[2], 0), int(match[4]))
-        splits.setdefault(match[2], {})[int(match[3])] = Shard(base, file.records, file.bytes, 0)
+        splits.setdefault(match[2], {})[int(match[3])] = file
     if len(names) > 1:
         raise UsageError(f"tfds: shards of {len(names)} datasets are here: {', '.join(names)}.")
     for split, shards in splits.items():
         if sorted(shards) != list(range(counts[split])):
             raise DamageError(f"tfds: of {counts[split]} shards of {split}, some are not there.")
-    ordered = (Split(s, tuple(found[n] for n in sorted(found))) for s, found in splits.items())
-    return names.pop(), tuple(ordered)
+    ordered = {name: [shards[n] for n in sorted(shards)] for name, shards in splits.items()}
+    return names.pop(), dict(ordered)

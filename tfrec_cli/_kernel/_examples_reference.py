@@ -39,7 +39,7 @@ class NoExampleError(ValueError):
 class Entry:
     """One entry of a feature map: where it is, its key, and the values of its Feature.
 
-    values: int for int64, bytes for bytes; for float an array, of their bytes as they stand. payload: bytes of
+    values: int for int64, bytes for bytes; for float an array of them. payload: bytes of
     the values alone.
     """
 

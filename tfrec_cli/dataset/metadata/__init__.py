@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tfrec_cli.dataset.keys import refuse_odd_keys
 from tfrec_cli.dataset.manifest import Manifest
 from tfrec_cli.dataset.metadata import labelmap, tfds, tfmd
 from tfrec_cli.errors import UsageError
 from tfrec_cli.options import MetadataFormat
 
 _MAKERS = {"tfds": tfds.describe, "tfmd": tfmd.describe, "label-map": labelmap.describe}
+_READERS = {"tfds": "TensorFlow Datasets", "tfmd": "TensorFlow Metadata"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ def describe(manifest: Manifest, formats: Iterable[MetadataFormat]) -> Metadata:
     files: dict[str, str] = {}
     notices: list[str] = []
     for kind in formats:
+        if kind in _READERS:
+            refuse_odd_keys(manifest.features, _READERS[kind])
         made, said = _MAKERS[kind](manifest)
         files |= made
         notices += said
