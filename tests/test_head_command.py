@@ -251,6 +251,22 @@ def test_of_long_lists_only_what_is_shown_is_formatted():
     assert (shown, shown.whole) == ([0.5] * 76, 10**6)
 
 
+def test_keys_that_are_not_utf8_have_one_spelling(tmp_path):
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes(frame(example(entry(b"\xff", ints(1)), entry(b"b", ints(2)))))
+    assert lines(path) == [{"\\xff": 1, "b": 2}]
+    for command in ("head", "inspect", "stats"):
+        assert "\\xff" in tfrec(command, path).stdout
+    for command in ("inspect", "stats"):
+        assert '"key": "\\\\xff"' in tfrec(command, path, "--json").stdout
+    for command in ("head", "stats"):
+        assert "\\xff" in tfrec(command, path, "--columns", "\\xff").stdout
+    tfrec("export", path, tmp_path / "x.jsonl", "--columns", "\\xff")
+    assert (tmp_path / "x.jsonl").read_text() == '{"\\\\xff":1}\n'
+    path.write_bytes(frame(example(entry(b"\xff", ints(1)), entry(b"\\xff", ints(2)))))
+    assert sorted(lines(path)[0].values()) == [1, 2]
+
+
 def test_numbered_features_share_a_line(tmp_path):
     entries = [entry(b"c%d" % n, ints(n)) for n in range(1000)]
     (tmp_path / "a.tfrecord").write_bytes(frame(example(*entries, entry(b"y", ints(1)))))

@@ -233,6 +233,64 @@ def test_features_without_a_kind_and_keys_that_are_not_utf8(tmp_path):
     assert batch.to_pylist() == [{"\\xff": 1, "none": None, "é": b"a"}] * 2
 
 
+def test_records_by_number_are_those_of_the_files_whatever_is_left_out(tmp_path):
+    odd = [b"no example", example(entry(b"x", texts(b"a")))]
+    good = [example(entry(b"x", ints(n))) for n in range(6)]
+    path = write(tmp_path / "a.tfrecord", [*good[:2], *odd, *good[2:]])
+    opened = tfrec_cli.open_dataset(path, on_error="skip")
+    assert [row["x"] for row in opened] == list(range(6))
+    assert len(opened) == 8
+    assert [opened[n]["x"] for n in (0, 1, 4, -1)] == [0, 1, 2, 5]
+    assert opened[4:] == [{"x": n} for n in range(2, 6)]
+    for number, asked in ((2, 2), (3, 3), (2, slice(0, 6)), (3, slice(7, None, -2))):
+        with pytest.raises(DatasetError, match=f"record {number}, byte"):
+            opened[asked]
+
+
+def test_slices_are_decoded_in_few_goes(tmp_path):
+    files = [[example(entry(b"x", ints(100 * f + n))) for n in range(100)] for f in range(3)]
+    for number, records in enumerate(files):
+        write(tmp_path / f"{number}.tfrecord", records)
+    opened = tfrec_cli.open_dataset(tmp_path)
+    everything = list(opened)
+    for asked in (slice(None), slice(50, 250), slice(None, None, -7), slice(5, 5)):
+        assert opened[asked] == everything[asked]
+    numbers = opened.by_number()
+    assert len(list(numbers.chunks(range(300)))) == 1
+    size = len(files[0][0]) + 16
+    found = list(numbers.chunks(range(0, 300, 2), 10 * size))
+    assert [some for some, _ in found][:2] == [range(0, 20, 2), range(20, 40, 2)]
+    assert [len(chunk.ends) for _, chunk in found] == [10] * 15
+
+
+@pytest.mark.parametrize("jobs", [0, -1, 1.5, "2"])
+def test_a_number_of_jobs_is_a_whole_number_from_one(dataset, jobs):
+    with pytest.raises(UsageError, match="jobs is .*; give a whole number, 1 or more"):
+        tfrec_cli.open_dataset(dataset, jobs=jobs)
+
+
+def test_keys_of_one_name_are_refused(tmp_path):
+    path = write(
+        tmp_path / "a.tfrecord", [example(entry(b"\xff", ints(1)), entry(b"\\xff", ints(2)))]
+    )
+    opened = tfrec_cli.open_dataset(path)
+    for read in (lambda: list(opened), lambda: opened.schema, lambda: opened[0]):
+        with pytest.raises(DatasetError, match=r"are both written \\xff, so that no table"):
+            read()
+    assert len(list(opened.records())) == 1
+
+
+def test_a_key_that_is_not_utf8_is_named_as_it_is_shown(tmp_path):
+    path = write(
+        tmp_path / "a.tfrecord", [example(entry(b"\xff\xfe", ints(1)), entry(b"", ints(2)))]
+    )
+    opened = tfrec_cli.open_dataset(path)
+    for name in ("\\xff\\xfe", "\udcff\udcfe"):
+        assert next(opened.batches([name])).to_pylist() == [{"\\xff\\xfe": 1}]
+    with pytest.raises(UsageError, match=r'no feature is called "b". There are "", \\xff\\xfe\.'):
+        next(opened.batches(["b"]))
+
+
 def test_empty_files_and_folders(tmp_path):
     (tmp_path / "a.tfrecord").touch()
     opened = tfrec_cli.open_dataset(tmp_path)

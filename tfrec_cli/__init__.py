@@ -196,8 +196,9 @@ def open_dataset(
     """A dataset to read: a folder with or without a manifest, TFRecord files of any origin, a glob.
 
     Has `features`, `batches(columns, split)` of Arrow record batches, `records()` as bytes, a
-    length, and iterates over dicts. jobs: threads that decode. on_error: `skip`
-    leaves out records that are no Example, or not as the others. features: what the records hold
+    length, iterates over dicts, and has them by number (of plain files). jobs: threads that decode.
+    on_error: `skip` leaves out records that are no Example, or not as the others, of all but those
+    that are asked for by number. features: what the records hold
     where no manifest says it, so that they are not looked at for that: `{key: (type, shape, may be
     missing)}`, the shape of a list of any length being None. Raises TfrecError.
     """

@@ -139,19 +139,18 @@ def abridge(text: str, limit: int = 80) -> str:
 
 def key_text(key: str, limit: int = 80) -> str:
     """The key of a feature, or several as `group_name` has them, for a table or a sentence: as
-    `abridge` has it, and an empty one, which would not be seen, as `""`. Bytes that are not UTF-8
-    are escaped, `\\xff`.
+    `spelled` and `abridge` have it, and an empty one, which would not be seen, as `""`.
     """
     return abridge(spelled(key), limit) or '""'
 
 
 def spelled(key: str) -> str:
-    """A key in which bytes that are not UTF-8, which are surrogates, are escaped as Python does: as
-    it stands in a table of its own, and as it is named on a command line.
+    r"""A key in which bytes that are not UTF-8, which are surrogates, are escaped, `\xff`: its name
+    in tables and JSON, and on a command line.
     """
     if key.isascii():
         return key
-    return key.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(f"\\x{ord(c) - 0xDC00:02x}" if "\udc80" <= c <= "\udcff" else c for c in key)
 
 
 def printable(text: str) -> str:

@@ -224,9 +224,9 @@ class ConvertOptions:
         if self.scheduler is not None and self.engine != "dask":
             raise UsageError(f"--scheduler {self.scheduler}: only --engine dask has a scheduler.")
         for name in ("shards", "shard_size", "limit", "jobs", "memory"):
-            _refuse_number(name, getattr(self, name), least=1)
+            refuse_number(name, getattr(self, name), least=1)
         for name in ("max_errors", "seed", "split_seed"):
-            _refuse_number(name, getattr(self, name), least=0)
+            refuse_number(name, getattr(self, name), least=0)
         if self.shards is not None and self.shard_size is not None:
             raise UsageError("--shards and --shard-size both say how many shards; give one.")
         if self.force and not self.overwrite:
@@ -247,7 +247,7 @@ def _refuse_type(name: str, value: object, wanted: type, words: str) -> None:
         raise UsageError(f"{name} is {value!r}; give {words}.")
 
 
-def _refuse_number(name: str, value: object, least: int) -> None:
+def refuse_number(name: str, value: object, least: int) -> None:
     """Raise UsageError unless `value` is None or a whole number from `least`, within 64 bits."""
     if value is None:
         return

@@ -303,7 +303,8 @@ def _short(value: Any) -> str:
         return str(value)
     if isinstance(value, float) and 1e5 <= abs(value) < 1e9:
         return f"{value:.0f}"
-    return f"{float(value):.5g}" if not isinstance(value, str) else value
+    # Minus zero is zero, as a quantile is.
+    return f"{float(value) + 0.0:.5g}" if not isinstance(value, str) else value
 
 
 def _bars(found: FeatureStatistics) -> str:

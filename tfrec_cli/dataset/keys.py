@@ -14,7 +14,7 @@ def refuse_odd_keys(features: Iterable[FeatureFacts], reader: str) -> None:
         if not _is_utf8(facts.key):
             raise UsageError(
                 f"the key of feature {key_text(facts.key)} is not UTF-8, and {reader} takes no "
-                "others. `tfrec convert` with a schema gives it another."
+                "others. `tfrec convert --schema` with the other features leaves it out."
             )
 
 

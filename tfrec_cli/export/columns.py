@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tfrec_cli.buffers import from_numpy, from_values, is_valid, nulled, to_numpy
 from tfrec_cli.dataset.manifest import FeatureFacts
-from tfrec_cli.errors import DatasetError, shorten
+from tfrec_cli.errors import DatasetError, key_text
 from tfrec_cli.export.leaves import KINDS, Misfit, leaf_type, restore, takes
 from tfrec_cli.export.nesting import BrokenRow, Level, levels_of, list_type, nest, row_offsets
 from tfrec_cli.reading import FeatureInfo, Part
@@ -46,7 +46,7 @@ class Column:
     @property
     def name(self) -> str:
         """What it is called."""
-        return str(self.info.field.name)
+        return self.info.name
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -99,12 +99,12 @@ class Column:
 
     def _error(self, part: Part, row: int, text: str) -> DatasetError:
         record = part.number(row)
-        place = f"{part.target.path}, record {record}, feature {shorten(self.info.key)}"
+        place = f"{part.target.path}, record {record}, feature {key_text(self.info.key)}"
         return DatasetError(f"{place}: {text}. {_REMEDY}")
 
 
 def _named(part: Part, info: FeatureInfo) -> pa.Array:
-    return part.batch.column(str(info.field.name))
+    return part.batch.column(info.name)
 
 
 def plan_columns(

@@ -18,7 +18,15 @@ from tfrec_cli.dataset.manifest import SCHEMA, FeatureFacts, manifest_path
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.dataset.occupant import occupant
 from tfrec_cli.dataset.staging import Stage, recover, staging
-from tfrec_cli.errors import DatasetError, SchemaError, UsageError, counted, listed, shorten
+from tfrec_cli.errors import (
+    DatasetError,
+    SchemaError,
+    UsageError,
+    counted,
+    key_text,
+    listed,
+    shorten,
+)
 from tfrec_cli.export.columns import Column, NotText, plan_columns
 from tfrec_cli.export.options import ExportedFile, ExportOptions, ExportReport, Goal, goal_of
 from tfrec_cli.export.pictures import PictureFolder, picture_features, refuse_none
@@ -148,7 +156,9 @@ class _Tables:
         yield from self._skipped.notices()
         if text := without_lists(self._dataset):
             yield text
-        encoded = [c.name for c in self._columns if not is_lossless(self._goal.to, c.type)]
+        encoded = [
+            key_text(c.name) for c in self._columns if not is_lossless(self._goal.to, c.type)
+        ]
         if encoded:
             yield f"bytes that are no text are written in base64: {listed(encoded, 8)}"
         if not self._is_told_apart:
@@ -305,7 +315,7 @@ def not_text(dataset: RecordDataset, features: Sequence[FeatureInfo]) -> frozens
 
     def look(part: Part) -> None:
         for feature in features:
-            if feature.key not in found and not _is_utf8(part.batch.column(feature.field.name)):
+            if feature.key not in found and not _is_utf8(part.batch.column(feature.name)):
                 found.add(feature.key)
 
     keys = [feature.key for feature in features]

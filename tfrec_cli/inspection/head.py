@@ -10,7 +10,7 @@ from typing import Any
 
 from tfrec_cli import _kernel
 from tfrec_cli.decoding import NoExampleError, Values, decode_example, decode_lists
-from tfrec_cli.errors import UsageError, did_you_mean
+from tfrec_cli.errors import UsageError, did_you_mean, spelled
 from tfrec_cli.reading.chunks import Chunk, read_chunks
 from tfrec_cli.reading.dataset import RecordDataset
 from tfrec_cli.reading.features import NO_KIND
@@ -50,7 +50,8 @@ def first_records(
     Reads no more than it needs. Raises DamageError where a record on the way is not intact, and
     UsageError for a split that is not there, or a column that none of the records has.
     """
-    known = {facts.key for facts in dataset.manifest.features} if dataset.manifest else set()
+    facts = dataset.manifest.features if dataset.manifest else ()
+    known = {name for one in facts for name in (one.key, spelled(one.key))}
     lacking = dict.fromkeys(key for key in columns or () if key not in known)
     seen: dict[str, None] = {}
     for chunk in _first_chunks(dataset, count, split):
@@ -58,13 +59,14 @@ def first_records(
             features = _features(data)
             seen |= dict.fromkeys(features)
             if columns is not None:
-                features = {key: features[key] for key in columns if key in features}
-                lacking = {key: None for key in lacking if key not in features}
+                named = {spelled(key): key for key in features} | {key: key for key in features}
+                lacking = {key: None for key in lacking if key not in named}
+                features = {named[c]: features[named[c]] for c in columns if c in named}
             yield HeadRecord(chunk.target.path, chunk.record + number, features)
     if lacking and seen:
         key = next(iter(lacking))
-        hint = did_you_mean(key, seen)
-        raise UsageError(f'no feature of these records is called "{key}".{hint}')
+        hint = did_you_mean(key, map(spelled, seen))
+        raise UsageError(f'no feature of these records is called "{spelled(key)}".{hint}')
 
 
 def missing_files(dataset: RecordDataset, split: str | None = None) -> list[str]:
@@ -118,13 +120,18 @@ def json_of(record: HeadRecord, lists: set[str], as_base64: bool = False) -> Ite
     """
     before = "{"
     for key, values in record.features.items():
-        yield f"{before}{_text(key)}: "
+        yield f"{before}{_text(_name(key, record))}: "
         before = ", "
         if isinstance(values, Values) and len(values.values) > _PIECE and values.kind != NO_KIND:
             yield from _list_text(values, as_base64)
         else:
             yield _text(_shown(values, key in lists, None, as_base64))
     yield "{}" if before == "{" else "}"
+
+
+def _name(key: str, record: HeadRecord) -> str:
+    """The name of a feature, or its key, where another one has that name."""
+    return key if spelled(key) in record.features else spelled(key)
 
 
 def _list_text(values: Values, as_base64: bool) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from tfrec_cli.decoding import KINDS
 from tfrec_cli.estimates.advice import advise_shards
 from tfrec_cli.estimates.footprint import FRAME, FeatureBytes, Footprint, Saving
 from tfrec_cli.inspection.payload import Payload, payloads
@@ -158,8 +159,7 @@ def _features(dataset: RecordDataset, survey: DatasetSurvey) -> tuple[FeatureRep
 
 
 def _report(tally: FeatureTally, info: FeatureInfo) -> FeatureReport:
-    names = ("no kind", "bytes", "float", "int64")
-    kinds = {n: c for n, c in zip(names, tally.kind_records, strict=True) if c}
+    kinds = {n: c for n, c in zip(KINDS, tally.kind_records, strict=True) if c}
     numbers = tally.kind == "int64" and tally.low <= tally.high
     return FeatureReport(
         info,
@@ -245,6 +245,7 @@ def _split_entry(split: SplitFacts) -> dict[str, Any]:
 def _feature_entry(report: FeatureReport, sizes: dict[str, FeatureBytes]) -> dict[str, Any]:
     size = sizes[report.info.key]
     return asdict(report.info) | {
+        "key": report.info.name,
         "present": report.present,
         "values": report.values,
         "low": report.low,

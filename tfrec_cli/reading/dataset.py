@@ -15,7 +15,7 @@ import pyarrow as pa
 from tfrec_cli.dataset.manifest import Manifest
 from tfrec_cli.engines.threads import ordered_flat_map
 from tfrec_cli.errors import DamageError, DatasetError, UsageError, did_you_mean, listed, shorten
-from tfrec_cli.options import default_jobs
+from tfrec_cli.options import default_jobs, refuse_number
 from tfrec_cli.progress import SILENT, Reporter
 from tfrec_cli.reading.chunks import Chunk, read_chunks
 from tfrec_cli.reading.decoder import ChunkDecoder, Origin, Part
@@ -26,15 +26,15 @@ from tfrec_cli.reading.features import (
     features_as_told,
     features_of_manifest,
     features_of_records,
+    refuse_equal_names,
 )
 from tfrec_cli.reading.finding import Finding
 from tfrec_cli.reading.random_access import Records
 from tfrec_cli.reading.survey import DatasetSurvey, survey_records
 from tfrec_cli.reading.targets import Dataset, Target, find_datasets, roll_forward
 from tfrec_cli.records.blocks import BLOCK
+from tfrec_cli.records.framing import FOOTER, HEADER
 
-_HEAD = 12
-_FOOT = 4
 Result = TypeVar("Result")
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 OnError = Literal["fail", "skip"]
@@ -51,11 +51,12 @@ def open_dataset(
     """The dataset at `path`: a folder, a TFRecord file, a glob, or several files that are one.
 
     Reads nothing of the records yet. jobs: threads that decode, by default one a processor.
-    on_error: `skip` leaves out records that are no Example, or not as the others; damage is an
-    error all the same. features: what the records hold where no manifest says it, so that they are
-    not looked at for that: for each key its type, its shape (None for a list of any length), and
-    whether a record may lack it. Raises DatasetError where there is nothing, or more than one
-    dataset, UsageError for what is no path, or no feature.
+    on_error: `skip` leaves out records that are no Example, or not as the others, of all but those
+    that are asked for by number; damage is an error all the same. features: what the records hold
+    where no manifest says it, so that they are not looked at for that: for each key its type, its
+    shape (None for a list of any length), and whether a record may lack it. Raises DatasetError
+    where there is nothing, or more than one dataset, UsageError for what is no path, no feature, or
+    no number of jobs.
     """
     found = open_datasets(path, jobs)
     if len(found) > 1:
@@ -95,7 +96,8 @@ class RecordDataset:
         self.files: tuple[Target, ...] = found.files
         self.manifest: Manifest | None = found.manifest
         self.findings: tuple[Finding, ...] = found.findings
-        self.jobs = jobs or default_jobs()
+        refuse_number("jobs", jobs, least=1)
+        self.jobs = default_jobs() if jobs is None else jobs
         self.on_error: OnError = "fail"
         self._survey: DatasetSurvey | None = None
         self._told: tuple[FeatureInfo, ...] | None = None
@@ -105,7 +107,8 @@ class RecordDataset:
         """The features of the records by key: from the manifest, else as `open_dataset` was told,
         else by a look at all records.
 
-        Raises DatasetError where no record is a `tf.train.Example`.
+        Raises DatasetError where no record is a `tf.train.Example`, and where the names of two
+        features are the same.
         """
         if self.manifest is not None and self.manifest.features:
             found = features_of_manifest(self.manifest)
@@ -120,6 +123,7 @@ class RecordDataset:
                     "gives their bytes."
                 )
             found = features_of_records(survey)
+        refuse_equal_names(self.path, found)
         return {feature.key: feature for feature in found}
 
     @property
@@ -223,7 +227,7 @@ class RecordDataset:
             for chunk in read_chunks(target):
                 view, start = memoryview(chunk.data), 0
                 for end in chunk.ends.tolist():
-                    yield bytes(view[start + _HEAD : end - _FOOT])
+                    yield bytes(view[start + HEADER : end - FOOTER])
                     start = end
 
     def decode(
@@ -233,7 +237,7 @@ class RecordDataset:
 
         columns: as in `batches`, which raises the same errors.
         """
-        frames = [len(r).to_bytes(12, "little") + r + bytes(_FOOT) for r in records]
+        frames = [len(r).to_bytes(HEADER, "little") + r + bytes(FOOTER) for r in records]
         ends = np.cumsum([len(frame) for frame in frames], dtype=np.int64)
         chunk = Chunk(Target(self.path), pa.py_buffer(b"".join(frames)), ends, 0, 0)
         return self._decoder_of(columns)(chunk).batch
@@ -255,23 +259,37 @@ class RecordDataset:
 
     def __getitem__(self, number: SupportsIndex | slice) -> dict[str, Any] | list[dict[str, Any]]:
         """One record of plain files by number, as those that iterating gives, or those of a slice.
-        Raises as `by_number` and `batches`, IndexError, and TypeError for other indices.
+
+        Numbers are those of all records, as `len` counts them: one that `on_error="skip"` leaves
+        out of the others is an error here. Raises as `by_number` and, failing, `batches`,
+        IndexError, and TypeError for other indices.
         """
+        decoder = self._decoder_of(None, is_strict=True)
         if isinstance(number, slice):
-            return [self[one] for one in self._numbered.numbers(number)]
-        batch = self._decoder_of(None)(self._numbered.chunk(number)).batch
-        return dict(batch.to_pylist()[0])
+            return list(self._records_of(self._numbered.numbers(number), decoder))
+        return dict(decoder(self._numbered.chunk(number)).batch.to_pylist()[0])
+
+    def _records_of(self, numbers: range, decoder: ChunkDecoder) -> Iterator[dict[str, Any]]:
+        for some, chunk in self._numbered.chunks(numbers):
+            try:
+                batch = decoder(chunk).batch
+            except (DamageError, DatasetError):
+                # The first that is not as the others, with its place in its file.
+                for number in some:
+                    decoder(self._numbered.chunk(number))
+                raise
+            yield from batch.to_pylist()
 
     @cached_property
     def _numbered(self) -> Records:
         return self.by_number()
 
-    def _decoder_of(self, columns: Sequence[str] | None) -> ChunkDecoder:
+    def _decoder_of(self, columns: Sequence[str] | None, is_strict: bool = False) -> ChunkDecoder:
         features = choose(list(self.features.values()), columns)
         origin: Origin = "records" if self._told is None else "told"
         if self.manifest is not None and self.manifest.features:
             origin = "manifest"
-        is_strict = self.on_error == "fail"
+        is_strict = is_strict or self.on_error == "fail"
         return ChunkDecoder(features, origin, columns is None, is_strict)
 
     def only(self, split: str) -> RecordDataset:

@@ -128,7 +128,7 @@ class ChunkDecoder:
             yield from self._cell_faults(feature, faults)
         for key, number in decoded.unknown:
             if self._are_all and key not in self._known:
-                name = key_text(key.decode("utf-8", "backslashreplace"))
+                name = key_text(key.decode("utf-8", "surrogateescape"))
                 yield number, f", feature {name}: {self._origin} no such feature. {_REMEDY}"
 
     def _cell_faults(self, feature: FeatureInfo, faults: np.void) -> Iterable[tuple[int, str]]:

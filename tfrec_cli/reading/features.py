@@ -12,7 +12,15 @@ import pyarrow as pa
 from tfrec_cli._kernel import Wanted
 from tfrec_cli.dataset.manifest import FeatureFacts, Manifest
 from tfrec_cli.decoding import KINDS
-from tfrec_cli.errors import UsageError, did_you_mean, listed, shorten
+from tfrec_cli.errors import (
+    DatasetError,
+    UsageError,
+    did_you_mean,
+    key_text,
+    listed,
+    shorten,
+    spelled,
+)
 from tfrec_cli.reading.survey import DatasetSurvey, FeatureTally
 
 NO_KIND = KINDS[0]
@@ -51,8 +59,13 @@ class FeatureInfo:
 
     @property
     def field(self) -> pa.Field:
-        """Its column. In its name, bytes that are not UTF-8 are escaped as Python does."""
-        return pa.field(self.raw_key.decode("utf-8", "backslashreplace"), self.arrow)
+        """Its column."""
+        return pa.field(self.name, self.arrow)
+
+    @property
+    def name(self) -> str:
+        """What people call it: its key, in which bytes that are not UTF-8 are escaped."""
+        return spelled(self.key)
 
     @property
     def raw_key(self) -> bytes:
@@ -159,17 +172,34 @@ def _of_tally(tally: FeatureTally, examples: int) -> FeatureInfo:
 
 
 def choose(features: Sequence[FeatureInfo], columns: Iterable[str] | None) -> list[FeatureInfo]:
-    """Those of `columns`, in their order; all where none are named. Raises UsageError."""
+    """Those of `columns`, keys or names, in their order; all where none are named. Raises
+    UsageError.
+    """
     if columns is None:
         return list(features)
-    known: dict[str, FeatureInfo] = {f.key: f for f in features}
+    named = {feature.name: feature for feature in features}
+    known = named | {feature.key: feature for feature in features}
     chosen: dict[str, FeatureInfo] = {}
     for key in columns:
         if key not in known:
-            hint = did_you_mean(key, known) or f" There are {listed(list(known), 8)}."
-            raise UsageError(f'no feature is called "{key}".{hint}')
-        chosen[key] = known[key]
+            there = listed([key_text(name) for name in named], 8)
+            hint = did_you_mean(key, named) or f" There are {there}."
+            raise UsageError(f'no feature is called "{spelled(key)}".{hint}')
+        chosen[known[key].key] = known[key]
     return list(chosen.values())
+
+
+def refuse_equal_names(path: str, features: Iterable[FeatureInfo]) -> None:
+    """Raise DatasetError where two features have the same name."""
+    found: dict[str, FeatureInfo] = {}
+    for feature in features:
+        other = found.setdefault(feature.name, feature)
+        if other is not feature:
+            raise DatasetError(
+                f"{shorten(path, 1000)}: the keys {other.raw_key!r} and {feature.raw_key!r} are "
+                f"both written {key_text(feature.key)}, so that no table can have both. "
+                "`records()` of the library's `open_dataset` gives the records' bytes."
+            )
 
 
 def _product(shape: Sequence[int]) -> int:
@@ -188,4 +218,5 @@ __all__ = [
     "features_as_told",
     "features_of_manifest",
     "features_of_records",
+    "refuse_equal_names",
 ]

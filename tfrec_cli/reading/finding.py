@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tfrec_cli.errors import key_text, shorten
+from tfrec_cli.errors import key_text, shorten, spelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,5 +41,6 @@ class Finding:
         """The finding as an object of the JSON document."""
         entries = asdict(self)
         del entries["decompressed"]
+        entries["feature"] = None if self.feature is None else spelled(self.feature)
         order = ("file", "record", "offset", "kind", "feature", "text", "tensorflow", "records")
         return {name: entries[name] for name in order}

@@ -26,6 +26,7 @@ from tfrec_cli.reading.places import (
     stretch_size,
 )
 from tfrec_cli.reading.targets import Target
+from tfrec_cli.records.blocks import BLOCK
 from tfrec_cli.records.framing import FOOTER, HEADER, is_frame
 
 OPEN_FILES = 64
@@ -88,6 +89,25 @@ class Records(Sequence[bytes]):
         frame, start = self._read(file, place)
         ends = np.array([len(frame)], np.int64)
         return Chunk(self._targets[file], pa.py_buffer(frame), ends, place, start)
+
+    def chunks(self, numbers: range, size: int = BLOCK) -> Iterator[tuple[range, Chunk]]:
+        """Records by number, some at a time, of about `size` bytes together; the place of a chunk
+        is that of its first record.
+        """
+        first = have = 0
+        frames: list[bytes] = []
+        for position, number in enumerate(numbers, 1):
+            frames.append(self._read(*self._find(number))[0])
+            have += len(frames[-1])
+            if have >= size or position == len(numbers):
+                some = numbers[first:position]
+                yield some, self._chunk(some[0], frames)
+                first, have, frames = position, 0, []
+
+    def _chunk(self, number: int, frames: Sequence[bytes]) -> Chunk:
+        file, place = self._find(number)
+        ends = np.cumsum([len(frame) for frame in frames], dtype=np.int64)
+        return Chunk(self._targets[file], pa.py_buffer(b"".join(frames)), ends, place, 0)
 
     def _find(self, number: SupportsIndex) -> tuple[int, int]:
         """The file that holds a record, and its number there. Raises IndexError, and TypeError for

@@ -10,7 +10,7 @@ from tfrec_cli.errors import DatasetError, counted, key_text, shorten
 from tfrec_cli.options import Compression
 from tfrec_cli.reading.dataset import RecordDataset
 from tfrec_cli.reading.features import facts_of
-from tfrec_cli.reading.survey import FileFacts
+from tfrec_cli.reading.survey import DatasetSurvey, FileFacts
 from tfrec_cli.reading.targets import Target
 
 
@@ -21,21 +21,25 @@ def alike_features(dataset: RecordDataset, failing: str) -> tuple[FeatureFacts, 
     DatasetError where there are such records.
     """
     features = tuple(facts_of(info) for info in dataset.features.values())
-    survey = dataset.survey()
-    others = survey.records - survey.examples
-    if others:
-        problem = f"{counted(others, 'record')} of {survey.records:,} are no tf.train.Example"
-    elif mixed := next(
-        (f for f in survey.features if sum(map(bool, f.kind_records[1:])) > 1), None
-    ):
-        key = key_text(mixed.key.decode("utf-8", "surrogateescape"))
-        problem = f"feature {key} is not of one kind in all records"
-    else:
+    problem = difference(dataset.survey())
+    if problem is None:
         return features
     raise DatasetError(
         f"{shorten(dataset.path, 1000)}: {problem}, and {failing} there. `tfrec verify` lists all "
         "that differ; `tfrec convert --schema` with --on-error skip leaves them out."
     )
+
+
+def difference(survey: DatasetSurvey) -> str | None:
+    """How some records are not as the others; None where all are alike."""
+    others = survey.records - survey.examples
+    if others:
+        return f"{counted(others, 'record')} of {survey.records:,} are no tf.train.Example"
+    for tally in survey.features:
+        if sum(map(bool, tally.kind_records[1:])) > 1:
+            key = key_text(tally.key.decode("utf-8", "surrogateescape"))
+            return f"feature {key} is not of one kind in all records"
+    return None
 
 
 def stand_in(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tfrec_cli.errors import spelled
 from tfrec_cli.inspection.payload import Payload, payloads
 from tfrec_cli.progress import SILENT, Reporter
 from tfrec_cli.reading.dataset import RecordDataset
@@ -291,7 +292,7 @@ def document(found: Statistics) -> dict[str, Any]:
             }
             for split in found.splits
         ],
-        "drift": [asdict(drift) for drift in found.drift],
+        "drift": [asdict(one) | {"feature": spelled(one.feature)} for one in found.drift],
         "payloads": [asdict(one) for one in found.payloads],
         "skipped": found.skipped,
         "misfit": found.misfit or None,
@@ -303,7 +304,7 @@ def _feature_entry(found: FeatureStatistics) -> dict[str, Any]:
     edges, counts = histogram(found)
     of = "lengths" if feature.kind == "bytes" else "numbers"
     return {
-        "key": feature.key,
+        "key": feature.name,
         "kind": feature.kind,
         "shape": feature.shape,
         "records": found.records,

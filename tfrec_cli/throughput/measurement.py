@@ -11,6 +11,7 @@ from tfrec_cli.estimates.advice import advise_shards
 from tfrec_cli.options import default_jobs
 from tfrec_cli.progress import SILENT, Reporter
 from tfrec_cli.reading import RecordDataset, open_dataset
+from tfrec_cli.reading.standin import difference
 from tfrec_cli.reading.survey import DatasetSurvey
 from tfrec_cli.throughput import tfdata
 from tfrec_cli.throughput.rates import Rate, plain_rate, read_columns, read_files
@@ -93,7 +94,7 @@ def _own(dataset: RecordDataset, survey: DatasetSurvey, options: BenchOptions) -
     files = [file.target for file in survey.files if file.records]
     steps = _steps(min(options.jobs, len(files)))
     rates = [read_files(files, parallel, options.seconds) for parallel in steps]
-    if survey.examples == survey.records:
+    if difference(survey) is None:
         steps = _steps(options.jobs)
         rates += [read_columns(dataset, parallel, options.seconds) for parallel in steps]
     return rates

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass
 from itertools import count
 
@@ -83,6 +84,7 @@ def read_columns(dataset: RecordDataset, parallel: int, seconds: float) -> Rate:
     """The rate at which all features come as Arrow batches, decoded by `parallel` threads."""
     began = time.monotonic()
     records = size = 0
+    dataset = copy(dataset)
     dataset.jobs = parallel
     while time.monotonic() - began < seconds:
         for part in dataset.parts():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfrec_cli.dataset.manifest import FeatureFacts, Manifest
 from tfrec_cli.dataset.metadata.textformat import Fields, text_of
-from tfrec_cli.errors import UsageError, listed
+from tfrec_cli.errors import UsageError, key_text, listed
 
 LABEL_MAP = "label_map.pbtxt"
 
@@ -22,14 +22,14 @@ def describe(manifest: Manifest) -> tuple[dict[str, str], list[str]]:
             "label-map: no feature has labels. Give it some in the schema (labels: …)."
         )
     if not fit:
-        names = listed([facts.key for facts in labelled], 5)
+        names = listed([key_text(facts.key) for facts in labelled], 5)
         raise UsageError(
             f"label-map: the labels of {names} count from {labelled[0].first_label}, and ids of "
             "label maps from 1 (0 is the background). Say first_label: 1 in the schema, and "
             "convert again."
         )
     files = {_name(facts, len(fit)): text_of(_items(facts)) for facts in fit}
-    left = [facts.key for facts in labelled if facts not in fit]
+    left = [key_text(facts.key) for facts in labelled if facts not in fit]
     said = f"label-map: none for {listed(left, 5)}, whose labels count from 0"
     return files, [said] if left else []
 

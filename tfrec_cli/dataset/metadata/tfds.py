@@ -12,7 +12,7 @@ import json
 from typing import Any
 
 from tfrec_cli.dataset.manifest import FeatureFacts, Manifest
-from tfrec_cli.errors import UsageError, listed
+from tfrec_cli.errors import UsageError, key_text, listed
 
 NO_FOLDER = (
     "tfds: TensorFlow Datasets reads folders of numbered shards, not single files. Give a folder "
@@ -136,10 +136,10 @@ def _notices(manifest: Manifest) -> list[str]:
     """What is otherwise than in the records."""
     labelled = [f for f in manifest.features if f.labels is not None]
     plain = [
-        f.key for f in labelled
+        key_text(f.key) for f in labelled
         if not _has_classes(f) or (not f.ragged and (f.shape or _may_lack(f)))
     ]  # fmt: skip
-    lacking = [f.key for f in manifest.features if _may_lack(f) and not f.ragged]
+    lacking = [key_text(f.key) for f in manifest.features if _may_lack(f) and not f.ragged]
     notices = []
     if plain:
         notices.append(
@@ -148,7 +148,7 @@ def _notices(manifest: Manifest) -> list[str]:
         )
     if lacking:
         notices.append(f"tfds: a missing value is read as {_FILLED} (in {listed(lacking, 5)})")
-    nested = [f.key for f in manifest.features if f.row_lengths]
+    nested = [key_text(f.key) for f in manifest.features if f.row_lengths]
     if nested:
         notices.append(
             f"tfds: lists of lists are read flat, the lengths of their rows beside them: "
