@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from test_kernel_examples import entry, example, ints, texts
 
 import tfrec_cli
 from tfrec_cli.errors import DamageError, DatasetError, UsageError
@@ -42,6 +43,13 @@ def test_all_readers_for_one_and_more_parallel_reads(tmp_path: Path, compression
 def test_records_that_are_no_examples_have_no_columns(tmp_path: Path) -> None:
     (tmp_path / "a.tfrecord").write_bytes(frame(b"no message") * 10)
     (tmp_path / "b.tfrecord").write_bytes(b"")
+    assert readers(bench(tmp_path)) == [("records", 1)]
+
+
+@pytest.mark.parametrize("odd", [b"no message", example(entry(b"x", texts(b"a")))])
+def test_records_that_are_not_alike_have_no_columns(tmp_path: Path, odd: bytes) -> None:
+    records = [*[example(entry(b"x", ints(n))) for n in range(9)], odd]
+    (tmp_path / "a.tfrecord").write_bytes(b"".join(map(frame, records)))
     assert readers(bench(tmp_path)) == [("records", 1)]
 
 

@@ -680,6 +680,16 @@ def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a.tfrecord"]
 
 
+def test_files_that_would_have_one_index_are_named(tmp_path: Path) -> None:
+    for name in ("x.tfrecord", "x-tfrecord"):
+        (tmp_path / name).write_bytes(frame(b"a"))
+    for paths in ([tmp_path], [tmp_path / "x.tfrecord", tmp_path / "x-tfrecord"]):
+        with pytest.raises(DatasetError, match=r"x.tfrecord.* and .*x.tfrecord: the index of both would"):
+            write_indexes(list(map(str, paths)), ("tfindex",))
+    assert files(tmp_path) == ["x-tfrecord", "x.tfrecord"]
+    write_indexes([str(tmp_path / "x.tfrecord")] * 2, ("tfindex",))
+
+
 def test_what_a_killed_index_left_is_removed(tmp_path: Path) -> None:
     (tmp_path / "a.tfrecord").write_bytes(frame(b"x") * 10)
     script = (

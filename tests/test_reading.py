@@ -265,7 +265,7 @@ def test_slices_are_decoded_in_few_goes(tmp_path):
 
 @pytest.mark.parametrize("jobs", [0, -1, 1.5, "2"])
 def test_a_number_of_jobs_is_a_whole_number_from_one(dataset, jobs):
-    with pytest.raises(UsageError, match="jobs is .*; give a whole number, 1 or more"):
+    with pytest.raises(UsageError, match=r"jobs is .*; give a whole number, 1 or more"):
         tfrec_cli.open_dataset(dataset, jobs=jobs)
 
 

@@ -45,14 +45,15 @@ def write_indexes(paths: Sequence[str], formats: Sequence[IndexFormat]) -> list[
 
     Nothing is written where a file is compressed (UsageError) or not what the manifest says
     (DamageError), and nothing for a dataset, or a folder of files of other origin, of which a
-    record is damaged (DamageError). Raises DatasetError where there is nothing to index, or it
-    cannot be written.
+    record is damaged (DamageError). Raises DatasetError where there is nothing to index, two files
+    would have one index, or it cannot be written.
     """
     for path in paths:
         roll_forward(path)
     datasets = find_datasets(paths)
     for dataset in datasets:
         _check(dataset)
+    _refuse_equal_names([target.path for dataset in datasets for target in dataset.files])
     return [_index(dataset, formats) for dataset in datasets]
 
 
@@ -72,6 +73,20 @@ def _check(dataset: Dataset) -> None:
             raise DamageError(
                 f"{target.path} has {size:,} bytes, but the manifest says "
                 f"{target.shard.bytes:,}. See tfrec verify; nothing was indexed."
+            )
+
+
+def _refuse_equal_names(paths: Sequence[str]) -> None:
+    """Raise DatasetError where two files would have one index."""
+    found: dict[tuple[str, str], str] = {}
+    for path in paths:
+        folder, name = os.path.split(os.path.realpath(path))
+        index = index_name(name, "dali")
+        other = found.setdefault((folder, index), path)
+        if os.path.realpath(other) != os.path.realpath(path):
+            raise DatasetError(
+                f"{other} and {path}: the index of both would be {INDEXES}/{index}. Rename one of "
+                "them, or move it to another folder; nothing was indexed."
             )
 
 
