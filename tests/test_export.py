@@ -33,7 +33,7 @@ from tfrec_cli.cli import cli
 from tfrec_cli.errors import DamageError, DatasetError, UsageError
 from tfrec_cli.export import ExportOptions, export
 from tfrec_cli.export.jsontext import json_rows
-from tfrec_cli.export.pictures import safe_name
+from tfrec_cli.export.pictures import file_name, safe_name
 from tfrec_cli.records.framing import frame
 
 UTC = dt.UTC
@@ -393,6 +393,42 @@ def test_pictures_come_back_as_they_were(tmp_path: Path) -> None:
         return {str(path.relative_to(top)): path.read_bytes() for path in found}
 
     assert all_files(tmp_path / "out") == all_files(EXAMPLES / "digits")
+
+
+def test_a_feature_of_several_pictures_is_told_to_be_a_list(tmp_path: Path) -> None:
+    record = example(entry(b"image/encoded", texts(b"a", b"b")))
+    (tmp_path / "d.tfrecord").write_bytes(frame(record))
+    with pytest.raises(UsageError, match=r"feature image/encoded is a list, bytes \[2\], and a"):
+        export(ExportOptions((str(tmp_path / "d.tfrecord"),), str(tmp_path / "o"), to="images"))
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"RIFF\0\0\0\0WEBPVP8 ", "x.webp"),
+        (b"RIFF\0\0\0\0WAVEfmt ", "x.bin"),
+        (b"BM\0\0\0\0\0\0\0\0\x1a\0\0\0\x28\0\0\0", "x.bmp"),
+        (b"BMW is no picture, but a name", "x.bin"),
+        (b"\0\0\0\x20ftypavif", "x.avif"),
+        (b"II+\0", "x.tiff"),
+        (b"GIF89a", "x.gif"),
+    ],
+)
+def test_a_picture_has_the_ending_of_its_bytes(data: bytes, name: str) -> None:
+    assert file_name(None, "x", data) == name
+
+
+def test_keys_and_values_of_json_lines_are_text_as_it_stands(tmp_path: Path) -> None:
+    tfrec_cli.convert(pa.table({"größe": ["süß"]}), tmp_path / "d")
+    export(ExportOptions((str(tmp_path / "d"),), str(tmp_path / "o.jsonl")))
+    assert (tmp_path / "o.jsonl").read_text("utf-8") == '{"größe":"süß"}\n'
+
+
+def test_standard_input_is_told_not_to_be_read(tmp_path: Path) -> None:
+    for command in (["export", "-", str(tmp_path / "x.csv")], ["head", "-"], ["stats", "-"]):
+        done = CliRunner().invoke(cli, command)
+        assert done.exit_code == 1
+        assert "-: standard input is not read here" in str(done.exception)
 
 
 def test_picture_names_are_unique_and_stay_inside(tmp_path: Path) -> None:

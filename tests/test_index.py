@@ -684,7 +684,7 @@ def test_files_that_would_have_one_index_are_named(tmp_path: Path) -> None:
     for name in ("x.tfrecord", "x-tfrecord"):
         (tmp_path / name).write_bytes(frame(b"a"))
     for paths in ([tmp_path], [tmp_path / "x.tfrecord", tmp_path / "x-tfrecord"]):
-        with pytest.raises(DatasetError, match=r"x.tfrecord.* and .*x.tfrecord: the index of both would"):
+        with pytest.raises(DatasetError, match=r"x.tfrecord.* and .*x.tfrecord: the index of"):
             write_indexes(list(map(str, paths)), ("tfindex",))
     assert files(tmp_path) == ["x-tfrecord", "x.tfrecord"]
     write_indexes([str(tmp_path / "x.tfrecord")] * 2, ("tfindex",))

@@ -103,6 +103,21 @@ def test_gzip_vectors_and_names_are_advised_where_they_save(tmp_path, keep_manif
     assert "gzip" not in {saving.kind for saving in look(tmp_path / "z").savings}
 
 
+def test_presence_is_the_same_in_inspect_and_stats(tmp_path):
+    records = [
+        example(entry(b"none", b""), entry(b"empty", ints()), entry(b"mixed", b"")),
+        example(entry(b"none", b""), entry(b"empty", ints()), entry(b"mixed", ints(1))),
+    ]
+    path = write(tmp_path / "a.tfrecord", records)
+    shown = json.loads(tfrec("inspect", path, "--json").stdout)["datasets"][0]["features"]
+    assert {f["key"]: f["present"] for f in shown} == {"empty": 2, "mixed": 1, "none": 0}
+    (split,) = json.loads(tfrec("stats", path, "--json").stdout)["splits"]
+    lacking = {f["key"]: f["missing"] for f in split["features"]}
+    assert lacking == {"empty": 0, "mixed": 1, "none": 2}
+    features = tfrec_cli.open_dataset(path).features
+    assert {key for key, one in features.items() if one.optional} == {"mixed", "none"}
+
+
 def test_random_bytes_cannot_be_compressed(tmp_path):
     data = np.random.default_rng(1).bytes(200_000)
     found = look(write(tmp_path / "a.tfrecord", [example(entry(b"x", texts(data)))]))

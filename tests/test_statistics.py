@@ -441,6 +441,15 @@ def test_bytes_without_any_value_have_empty_cells(tmp_path):
     assert "many" not in told
 
 
+def test_minus_zero_is_zero(tmp_path):
+    records = [example(entry(b"x", floats(value))) for value in (-0.0, 0.0)]
+    path = write(tmp_path / "a.tfrecord", records)
+    for asked in ([], ["--json"]):
+        told = tfrec("stats", path, *asked).stdout
+        assert "-0 " not in told
+        assert "-0.0" not in told
+
+
 def test_records_without_features_and_rare_words(tmp_path):
     empty = write(tmp_path / "a.tfrecord", [b""] * 3)
     for command in ("stats", "inspect"):

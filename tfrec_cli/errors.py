@@ -205,7 +205,7 @@ def group_name(keys: Sequence[str]) -> str:
 def human_size(size: float) -> str:
     """Bytes as `12.3 MB` (powers of 1000)."""
     if round(size) < 1000:
-        return f"{size:.0f} bytes"
+        return "1 byte" if round(size) == 1 else f"{size:.0f} bytes"
     for unit in ("kB", "MB", "GB"):
         size /= 1000
         # What rounding makes a thousand is one of the next unit.

@@ -21,6 +21,7 @@ from tfrec_cli._kernel import encode
 from tfrec_cli._kernel.model import FeatureColumn
 from tfrec_cli.estimates.excerpt import Part
 from tfrec_cli.kinds import is_viewless_list
+from tfrec_cli.sources.imageheader import image_format
 
 FRAME = 16
 """Bytes around each record: length, two checksums."""
@@ -29,7 +30,7 @@ VECTOR_COLUMNS = 4
 """Numbered columns of one type from which a vector is worth a word."""
 
 _VARINT_STEPS = np.array([1 << 7 * n for n in range(1, 9)], np.int64)
-_SIGNATURES = rb"^(\xff\xd8\xff|\x89PNG\r\n\x1a\n|GIF8[79]a|RIFF....WEBP)"
+_NOT_COMPRESSED = ("bmp", "tiff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +185,7 @@ def _image_bytes(array: pa.Array) -> int:
 
 
 def _is_image(head: bytes) -> bool:
-    return re.match(_SIGNATURES, head, re.DOTALL) is not None
+    return image_format(head) not in (None, *_NOT_COMPRESSED)
 
 
 def _encoded_size(columns: Sequence[FeatureColumn]) -> int:

@@ -28,8 +28,8 @@ def json_rows(batch: pa.RecordBatch) -> pa.Array:
     text = pa.large_string()
     parts: list[pa.Array | pa.Scalar] = []
     for number, name in enumerate(batch.schema.names):
-        lead = "{" if number == 0 else ","
-        parts += [scalar(f"{lead}{json.dumps(name)}:", text), json_text(batch.column(number))]
+        lead = f"{'{' if number == 0 else ','}{json.dumps(name, ensure_ascii=False)}:"
+        parts += [scalar(lead, text), json_text(batch.column(number))]
     parts.append(scalar("}\n", text))
     return pc.binary_join_element_wise(*parts, scalar("", text))
 

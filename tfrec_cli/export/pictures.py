@@ -11,19 +11,21 @@ from typing import Any
 
 from tfrec_cli.errors import DatasetError, UsageError, did_you_mean, shorten
 from tfrec_cli.reading import FeatureInfo, Part
+from tfrec_cli.sources.imageheader import image_format
 
 IMAGES = ("image/encoded", "image", "image_raw", "jpeg", "png")
 FILENAME = ("image/filename", "image/source_id", "image/key/sha256")
 CLASS, LABELS = "image/class/text", ("image/class/label", "label")
-_FORMATS = (
-    (b"\xff\xd8\xff", ".jpg", (".jpg", ".jpeg", ".jpe", ".jfif")),
-    (b"\x89PNG\r\n\x1a\n", ".png", (".png",)),
-    (b"GIF8", ".gif", (".gif",)),
-    (b"BM", ".bmp", (".bmp",)),
-    (b"RIFF", ".webp", (".webp",)),
-    (b"II*\0", ".tiff", (".tif", ".tiff")),
-    (b"MM\0*", ".tiff", (".tif", ".tiff")),
-)
+# Endings of a format; the first is that of a file whose name has none of them.
+_ENDINGS = {
+    "jpeg": (".jpg", ".jpeg", ".jpe", ".jfif"),
+    "png": (".png",),
+    "gif": (".gif",),
+    "bmp": (".bmp",),
+    "webp": (".webp",),
+    "avif": (".avif",),
+    "tiff": (".tiff", ".tif"),
+}
 _LONGEST = 200
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f<>:"|?*\\]')
@@ -53,6 +55,7 @@ def picture_features(path: str, features: Mapping[str, FeatureInfo]) -> PictureF
     """
     found = next((key for key in IMAGES if _is(key, features)), None)
     if found is None:
+        _refuse_lists(path, features)
         texts = [key for key, one in features.items() if one.kind == "bytes"]
         hint = did_you_mean(IMAGES[0], texts)
         wanted = f"no feature is called {', '.join(IMAGES)}"
@@ -62,6 +65,16 @@ def picture_features(path: str, features: Mapping[str, FeatureInfo]) -> PictureF
     labels = [features[key] for key in LABELS if key in features]
     label = next((one for one in labels if one.kind == "int64" and not one.is_list), None)
     return PictureFeatures(found, filename, folder, None if folder else label)
+
+
+def _refuse_lists(path: str, features: Mapping[str, FeatureInfo]) -> None:
+    """Raise UsageError where a feature that pictures are in has other than one in each record."""
+    for key in IMAGES:
+        if key in features and features[key].kind == "bytes":
+            raise UsageError(
+                f"{shorten(path, 1000)}: feature {key} is a list, bytes "
+                f"{features[key].layout()}, and a picture is one value in each record."
+            )
 
 
 def _is(key: str, features: Mapping[str, FeatureInfo]) -> bool:
@@ -138,12 +151,10 @@ def file_name(given: bytes | None, stem: str, data: bytes) -> str:
     """
     text = (given or b"").decode("utf-8", "replace").replace("\\", "/")
     name = safe_name(text.rstrip("/").rpartition("/")[2], stem)
-    for magic, ending, endings in _FORMATS:
-        if data.startswith(magic):
-            if name.lower().endswith(endings):
-                return name
-            return f"{name}{ending}"
-    return name if "." in name else f"{name}.bin"
+    if (kind := image_format(data[:32])) is None:
+        return name if "." in name else f"{name}.bin"
+    endings = _ENDINGS[kind]
+    return name if name.lower().endswith(endings) else f"{name}{endings[0]}"
 
 
 def safe_name(text: str, otherwise: str) -> str:

@@ -43,7 +43,8 @@ class SplitFacts:
 @dataclass(frozen=True, slots=True)
 class FeatureReport:
     """One feature: what it is, in how many records, how many values they have together, and for
-    int64 the least and greatest. kinds: how many records hold it as each kind, where not all agree.
+    int64 the least and greatest. A feature without a kind is missing, as it is to all who read it;
+    an empty list is there. kinds: how many records hold it as each kind, where not all agree.
     """
 
     info: FeatureInfo
@@ -163,7 +164,7 @@ def _report(tally: FeatureTally, info: FeatureInfo) -> FeatureReport:
     numbers = tally.kind == "int64" and tally.low <= tally.high
     return FeatureReport(
         info,
-        tally.present,
+        tally.present - tally.kind_records[0],
         tally.values,
         tally.low if numbers else None,
         tally.high if numbers else None,

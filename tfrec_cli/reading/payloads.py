@@ -10,7 +10,8 @@ import numpy as np
 
 from tfrec_cli.decoding import NoExampleError, message_fields
 from tfrec_cli.errors import listed
-from tfrec_cli.reading.values import image_format, other_format, text_of
+from tfrec_cli.reading.values import other_format, text_of
+from tfrec_cli.sources.imageheader import image_format
 
 LOOKED = 512
 """Of more records in one chunk as many are looked at, from all over it."""

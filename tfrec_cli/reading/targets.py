@@ -143,6 +143,10 @@ def _matches(pattern: str) -> list[str]:
 
 
 def _nothing(path: str) -> DatasetError:
+    if path == "-":
+        return DatasetError(
+            "-: standard input is not read here. Save it to a file, and name that file."
+        )
     return DatasetError(f"{shorten(path, 1000)}: nothing is there. Name a dataset or its files.")
 
 

@@ -9,22 +9,14 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tfrec_cli.decoding import Values
 from tfrec_cli.errors import human_size
+from tfrec_cli.sources.imageheader import header_size, image_format
 
-_IMAGES = (
-    ("jpeg", rb"\xff\xd8\xff"),
-    ("png", rb"\x89PNG\r\n\x1a\n"),
-    ("gif", rb"GIF8[79]a"),
-    ("webp", rb"RIFF....WEBP"),
-    ("bmp", rb"BM....\0\0\0\0"),
-    ("tiff", rb"II\*\0|MM\0\*"),
-)
 _OTHERS = (
     ("gzip data", rb"\x1f\x8b\x08"),
     ("zstandard data", rb"\x28\xb5\x2f\xfd"),
@@ -51,20 +43,14 @@ def text_of(data: bytes) -> str | None:
     return None if _CONTROL.search(text) else text
 
 
-def image_format(data: bytes) -> str | None:
-    """`jpeg`, `png`, `gif`, `webp`, `bmp` or `tiff` where `data` starts as that does."""
-    return _starting(data, _IMAGES)
-
-
 def other_format(data: bytes) -> str | None:
-    """What else `data` starts as: `gzip data`, `NumPy array`, `pickle`, `WAV sound` and so on."""
-    return _starting(data, _OTHERS)
+    """What `data` that is no image starts as: `gzip data`, `NumPy array`, `WAV sound` and so on."""
+    head = data[:32]
+    return next((name for name, start in _OTHERS if re.match(start, head, re.DOTALL)), None)
 
 
 def image_size(data: bytes) -> tuple[int, int] | None:
     """Width and height of an image, by its header alone; None where that does not tell."""
-    from tfrec_cli.sources.imageheader import header_size
-
     kind = image_format(data)
     if kind == "gif" and len(data) >= 10:
         return int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")
@@ -114,8 +100,3 @@ def plain(values: Values, as_base64: bool = False) -> list[Any]:
 
 def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
-
-
-def _starting(data: bytes, kinds: Sequence[tuple[str, bytes]]) -> str | None:
-    head = data[:32]
-    return next((name for name, start in kinds if re.match(start, head, re.DOTALL)), None)

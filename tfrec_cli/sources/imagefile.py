@@ -18,7 +18,7 @@ from typing import Any
 from tfrec_cli._kernel import read_files
 from tfrec_cli._kernel.model import MAX_RECORD_BYTES, FilesRead
 from tfrec_cli.sources.base import Fingerprint
-from tfrec_cli.sources.imageheader import header_size
+from tfrec_cli.sources.imageheader import header_size, image_format
 from tfrec_cli.sources.readers import read_each
 
 # Pixels that a full check decodes at most: a small file can declare a picture that fills memory.
@@ -119,33 +119,6 @@ def sniff_images(paths: Sequence[str], sizes: Sequence[int]) -> list[str | None]
         formats.append(None if error else image_format(heads[start:end]))
         start = end
     return formats
-
-
-def image_format(head: bytes) -> str | None:
-    """The format that the first 32 bytes tell (`jpeg`, `png`, …), None where they tell none."""
-    for magic, name in (
-        (b"\xff\xd8\xff", "jpeg"),
-        (b"\x89PNG\r\n\x1a\n", "png"),
-        (b"GIF87a", "gif"),
-        (b"GIF89a", "gif"),
-        (b"II*\x00", "tiff"),
-        (b"MM\x00*", "tiff"),
-        (b"II+\x00", "tiff"),
-        (b"MM\x00+", "tiff"),
-    ):
-        if head.startswith(magic):
-            return name
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return "webp"
-    if head[4:12] in (b"ftypavif", b"ftypavis"):
-        return "avif"
-    # Two letters alone would take much text for an image: the next header's size must fit too.
-    if head[:2] == b"BM" and int.from_bytes(head[14:18], "little") in _BMP_HEADERS:
-        return "bmp"
-    return None
-
-
-_BMP_HEADERS = (12, 16, 40, 52, 56, 64, 108, 124)
 
 
 def image_size(data: bytes | memoryview, format: str) -> tuple[int, int]:

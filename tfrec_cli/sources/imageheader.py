@@ -1,4 +1,5 @@
-"""The size in the header of a sound JPEG or PNG, without an imaging library.
+"""The format of an image by its first bytes, and the size in the header of a sound JPEG or PNG,
+without an imaging library.
 
 Loading one takes longer than reading thousands of headers, and these are nine of ten images. What
 is odd in any way is left to the library: it knows every dialect, and has the words for what is
@@ -10,6 +11,7 @@ from __future__ import annotations
 import struct
 import zlib
 
+_BMP_HEADERS = (12, 16, 40, 52, 56, 64, 108, 124)
 _SIZES = struct.Struct(">HH")
 _SOS, _DQT, _DHT = 0xDA, 0xDB, 0xC4
 _PLAIN_FRAMES = (0xC0, 0xC1, 0xC2)
@@ -18,6 +20,30 @@ _COMPONENTS = (1, 3)
 _PLAIN_CHUNKS = {b"PLTE": 0, b"gAMA": 4, b"sRGB": 1, b"pHYs": 9, b"tIME": 7, b"cHRM": 32}
 _SIZE_AND_KIND = struct.Struct(">IIBBBBB")
 _PNG_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
+
+
+def image_format(head: bytes) -> str | None:
+    """The format that the first 32 bytes tell (`jpeg`, `png`, …), None where they tell none."""
+    for magic, name in (
+        (b"\xff\xd8\xff", "jpeg"),
+        (b"\x89PNG\r\n\x1a\n", "png"),
+        (b"GIF87a", "gif"),
+        (b"GIF89a", "gif"),
+        (b"II*\x00", "tiff"),
+        (b"MM\x00*", "tiff"),
+        (b"II+\x00", "tiff"),
+        (b"MM\x00+", "tiff"),
+    ):
+        if head.startswith(magic):
+            return name
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "webp"
+    if head[4:12] in (b"ftypavif", b"ftypavis"):
+        return "avif"
+    # Two letters alone would take much text for an image: the next header's size must fit too.
+    if head[:2] == b"BM" and int.from_bytes(head[14:18], "little") in _BMP_HEADERS:
+        return "bmp"
+    return None
 
 
 def header_size(data: bytes | memoryview, format: str) -> tuple[int, int] | None:

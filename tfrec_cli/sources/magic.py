@@ -6,6 +6,8 @@ Parquet: https://parquet.apache.org/docs/file-format/.
 
 from __future__ import annotations
 
+from tfrec_cli.sources.imageheader import image_format
+
 # Compressions of text: the first bytes, the name, and the usual ending.
 COMPRESSIONS = (
     (b"\x1f\x8b\x08", "gzip", ".gz"),
@@ -36,9 +38,6 @@ _KINDS = (
     (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
     (b"\x93NUMPY", "a NumPy file"),
     (b"SQLite format 3\0", "an SQLite database"),
-    (b"\x89PNG\r\n\x1a\n", "a PNG image"),
-    (b"\xff\xd8\xff", "a JPEG image"),
-    (b"GIF8", "a GIF image"),
     (b"%PDF-", "a PDF document"),
     (b"PK\x03\x04", "a ZIP archive"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
@@ -46,6 +45,7 @@ _KINDS = (
     (b"\x28\xb5\x2f\xfd", "compressed with Zstandard"),
     (b"\xfd7zXZ\x00", "compressed with xz"),
 )
+_IMAGES = {"webp": "a WebP image", "avif": "an AVIF image"}
 _CONTROL = bytes({*range(32), 127} - set(b"\t\n\r\f\x1b"))
 
 
@@ -56,6 +56,8 @@ def kind_of_file(head: bytes) -> str | None:
     for magic, kind in _KINDS:
         if head.startswith(magic):
             return kind
+    if (image := image_format(head)) is not None:
+        return _IMAGES.get(image, f"a {image.upper()} image")
     if head[257:262] == b"ustar":
         return "a tar archive"
     try:

@@ -287,7 +287,7 @@ def _by_content(path: str) -> str | None:
     compressed text, text.
     """
     from tfrec_cli.sources.foreign import holds_records
-    from tfrec_cli.sources.imagefile import image_format
+    from tfrec_cli.sources.imageheader import image_format
 
     try:
         with open(path, "rb") as file:

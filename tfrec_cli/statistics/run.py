@@ -15,7 +15,8 @@ from tfrec_cli.reading.dataset import RecordDataset
 from tfrec_cli.reading.decoder import Part
 from tfrec_cli.reading.features import FeatureInfo, choose
 from tfrec_cli.reading.survey import DatasetSurvey
-from tfrec_cli.reading.values import float32, image_format, image_size, readable
+from tfrec_cli.reading.values import float32, image_size, readable
+from tfrec_cli.sources.imageheader import image_format
 from tfrec_cli.statistics.columns import BatchSummary, FeatureStatistics, summarise
 from tfrec_cli.statistics.drift import Drift, find_drift
 from tfrec_cli.statistics.moments import Moments
@@ -30,7 +31,7 @@ _TRAIN = ("train", "training")
 
 _SAMPLED = 1 << 21
 # Floating point has all integers up to here.
-_EXACT = 1 << 53
+_WHOLE = 1 << 53
 _MOST_SAMPLED = 1 << 14
 _LEAST_SAMPLED = 1 << 10
 
@@ -213,7 +214,7 @@ def histogram(found: FeatureStatistics) -> tuple[list[Any], list[int]]:
     if isinstance(own.low, int) and own.high - own.low < BINS:
         whole = (values - own.low).astype(np.int64)
         return list(range(own.low, own.high + 2)), _counts(whole, weights, own.high - own.low + 1)
-    if isinstance(own.low, int) and max(-own.low, own.high) >= _EXACT:
+    if isinstance(own.low, int) and max(-own.low, own.high) >= _WHOLE:
         return _far_histogram(values, weights, own.low, own.high)
     return _histogram(values, weights, own.low, own.high)
 
@@ -337,10 +338,10 @@ def _moments(found: Moments) -> dict[str, Any]:
 
 
 def _number(value: Any) -> Any:
-    """A number without the digits that float32 does not have."""
+    """A number without the digits that float32 does not have; minus zero is zero."""
     if isinstance(value, np.generic):
         value = value.item()
-    return float32(value) if isinstance(value, float) else value
+    return float32(value + 0.0) if isinstance(value, float) else value
 
 
 def _json(value: Any) -> Any:
