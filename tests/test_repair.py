@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from conftest import read_records
 from hypothesis import given
@@ -553,3 +554,11 @@ def test_a_file_of_another_kind_is_no_dataset_of_nothing(tmp_path):
     with pytest.raises(DatasetError, match=r"notes.txt: no TFRecord file: it is text"):
         repair(RepairOptions((str(tmp_path / "notes.txt"),), str(tmp_path / "out")))
     assert not (tmp_path / "out").exists()
+
+
+def test_of_a_named_shard_the_schema_is_kept(tmp_path: Path) -> None:
+    tfrec_cli.convert(pa.table({"x": pa.array([1, 2], pa.int8())}), tmp_path / "d")
+    (shard,) = (tmp_path / "d").glob("*.tfrecord*")
+    run(shard, tmp_path / "out")
+    schemas = [(tmp_path / name / "schema.yaml").read_bytes() for name in ("d", "out")]
+    assert schemas[0] == schemas[1]

@@ -10,7 +10,7 @@ from typing import Any
 
 from tfrec_cli.dataset.failures import writing
 from tfrec_cli.dataset.indexes import index_files
-from tfrec_cli.dataset.manifest import INDEXES, MANIFEST, Manifest, manifest_path
+from tfrec_cli.dataset.manifest import INDEXES, Manifest, manifest_path
 from tfrec_cli.dataset.naming import parse_dest
 from tfrec_cli.dataset.staging import amend, workplace
 from tfrec_cli.errors import DamageError, DatasetError
@@ -94,10 +94,7 @@ def _index(dataset: Dataset, formats: Sequence[IndexFormat]) -> Indexed:
     paths = {os.path.basename(target.path): Path(target.path) for target in dataset.files}
     if dataset.manifest is None:
         return _index_foreign(dataset, formats)
-    owner = dataset.path
-    if not (manifest_path(owner).parent / MANIFEST).exists():
-        # A shard was named, and the manifest is that of its folder.
-        owner = os.path.dirname(dataset.files[0].path) or "."
+    owner = dataset.owner
     names = [name for name in paths if name in _shards(dataset.manifest)]
     found = _Found(str(manifest_path(owner).parent))
     amend(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tfrec_cli.dataset.failures import writing
-from tfrec_cli.dataset.manifest import MANIFEST, FeatureFacts, manifest_path
+from tfrec_cli.dataset.manifest import FeatureFacts, manifest_path
 from tfrec_cli.dataset.metadata import Metadata, describe
 from tfrec_cli.dataset.metadata.tfds import NO_FOLDER, refuse_compressed
 from tfrec_cli.dataset.naming import identifier, parse_dest
@@ -56,9 +56,7 @@ def write_metadata(path: str, formats: Sequence[MetadataFormat]) -> Written:
     for finding in dataset.findings:
         if finding.kind == "missing shard":
             raise DamageError(f"{finding} No metadata was written.")
-    owner = path
-    if not (manifest_path(owner).parent / MANIFEST).exists():
-        owner = os.path.dirname(dataset.files[0].path) or "."
+    owner = dataset.owner
     dest = parse_dest(owner)
     # What no look at the records can change comes first.
     if "tfds" in formats:

@@ -13,7 +13,15 @@ from tfrec_cli.buffers import from_numpy, from_values, is_valid, nulled, to_nump
 from tfrec_cli.dataset.manifest import FeatureFacts
 from tfrec_cli.errors import DatasetError, key_text
 from tfrec_cli.export.leaves import KINDS, Misfit, leaf_type, restore, takes
-from tfrec_cli.export.nesting import BrokenRow, Level, levels_of, list_type, nest, row_offsets
+from tfrec_cli.export.nesting import (
+    BrokenRow,
+    Level,
+    leaf_of,
+    levels_of,
+    list_type,
+    nest,
+    row_offsets,
+)
 from tfrec_cli.reading import FeatureInfo, Part
 from tfrec_cli.reading.features import NO_KIND
 
@@ -149,7 +157,7 @@ def _column(
     levels, lengths = _levels(info, facts, given), facts.row_lengths if facts else ()
     if labels is not None:
         return Column(info, pa.string(), levels, lengths, labels, info.first_label)
-    leaf = leaf_type(info.kind, _leaf_of(given), is_utf8)
+    leaf = leaf_type(info.kind, None if given is None else leaf_of(given), is_utf8)
     if feature is not None and not _takes_defaults(info.kind, feature, leaf):
         leaf = KINDS[info.kind]
     return Column(info, leaf, levels, lengths)
@@ -165,12 +173,6 @@ def _arrow_type(feature: Feature | None) -> pa.DataType | None:
         return parse_type(feature.arrow)
     except ValueError:
         return None
-
-
-def _leaf_of(kind: pa.DataType | None) -> pa.DataType | None:
-    while kind is not None and levels_of(kind):
-        kind = kind.value_type
-    return kind
 
 
 def _levels(

@@ -53,6 +53,13 @@ def levels_of(kind: pa.DataType) -> tuple[Level, ...]:
     return tuple(found)
 
 
+def leaf_of(kind: pa.DataType) -> pa.DataType:
+    """The type of one value in lists of any level; any other type itself."""
+    while levels_of(kind):
+        kind = kind.value_type
+    return kind
+
+
 def list_type(levels: Sequence[Level], item: pa.DataType) -> pa.DataType:
     """The type of lists of these levels."""
     for level in reversed(levels):

@@ -291,9 +291,7 @@ def _schema(dataset: RecordDataset) -> Mapping[str, Feature]:
     """The features in the schema that lies with the dataset; none where it cannot be read, or says
     nothing of what an export goes by: to read it takes a third of the time of a short run.
     """
-    home = manifest_path(dataset.path).parent
-    if dataset.manifest is not None and not (home / SCHEMA).is_file() and dataset.files:
-        home = Path(dataset.files[0].path).parent
+    home = manifest_path(dataset.owner).parent
     try:
         text = (home / SCHEMA).read_bytes()
     except OSError:

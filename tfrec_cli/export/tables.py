@@ -12,7 +12,7 @@ import pyarrow as pa
 from tfrec_cli import compute as pc
 from tfrec_cli.buffers import from_values, is_valid, scalar
 from tfrec_cli.export.jsontext import json_rows, json_text
-from tfrec_cli.export.nesting import Level, levels_of, list_type
+from tfrec_cli.export.nesting import Level, leaf_of, levels_of, list_type
 from tfrec_cli.export.options import Format
 from tfrec_cli.kinds import is_text
 from tfrec_cli.words import as_text
@@ -60,7 +60,7 @@ def is_told_apart(to: Format, columns: Sequence[pa.Array]) -> bool:
 
 def is_lossless(to: Format, kind: pa.DataType) -> bool:
     """Whether bytes of a column are written as they are: text formats need base64."""
-    return to == "parquet" or not _is_bytes(_leaf(kind))
+    return to == "parquet" or not _is_bytes(leaf_of(kind))
 
 
 def _as_it_is(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -178,7 +178,7 @@ def _json_lines(batch: pa.RecordBatch) -> pa.Buffer:
 def in_base64(column: pa.Array) -> pa.Array:
     """Bytes as their base64 text, within lists too; all else as it is."""
     kind = column.type
-    if not _is_bytes(_leaf(kind)):
+    if not _is_bytes(leaf_of(kind)):
         return column
     levels = levels_of(kind)
     if not levels:
@@ -194,12 +194,6 @@ def _encoded(value: Any) -> Any:
     if isinstance(value, list):
         return [_encoded(item) for item in value]
     return None if value is None else base64.b64encode(value).decode()
-
-
-def _leaf(kind: pa.DataType) -> pa.DataType:
-    while levels_of(kind):
-        kind = kind.value_type
-    return kind
 
 
 def _is_bytes(kind: pa.DataType) -> bool:

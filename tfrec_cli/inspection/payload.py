@@ -10,9 +10,9 @@ from tfrec_cli.reading.chunks import read_chunks
 from tfrec_cli.reading.dataset import RecordDataset
 from tfrec_cli.reading.survey import DatasetSurvey
 from tfrec_cli.reading.targets import Target
+from tfrec_cli.records.framing import FOOTER, HEADER
 
 SEQUENCE = "tf.train.SequenceExample"
-_HEAD, _FOOT = 12, 4
 _SHOWN = 8
 
 
@@ -72,5 +72,5 @@ def _record(target: Target, number: int) -> bytes:
         inside = number - chunk.record
         if 0 <= inside < len(chunk.ends):
             start = int(chunk.ends[inside - 1]) if inside else 0
-            return bytes(chunk.data[start + _HEAD : int(chunk.ends[inside]) - _FOOT])
+            return bytes(chunk.data[start + HEADER : int(chunk.ends[inside]) - FOOTER])
     raise IndexError(number)

@@ -86,13 +86,14 @@ class RecordDataset:
     """TFRecord files of any origin that belong together, in order.
 
     path: what it was opened by. files: in order, with their splits. manifest: of a dataset that
-    tfrec wrote, else None. findings: what is wrong before a record is read (missing shards,
-    changed side files). `batches` and all else that reads records checks each checksum and raises
-    DamageError, which names file, record and offset, at the first that does not hold.
+    tfrec wrote, else None. owner: the folder or file that it is that of. findings: what is wrong
+    before a record is read (missing shards, changed side files). `batches` and all else that reads
+    records checks each checksum and raises DamageError, which names file, record and offset, at the
+    first that does not hold.
     """
 
     def __init__(self, found: Dataset, jobs: int | None = None) -> None:
-        self.path = found.path
+        self.path, self.owner, self._home = found.path, found.owner, found.home
         self.files: tuple[Target, ...] = found.files
         self.manifest: Manifest | None = found.manifest
         self.findings: tuple[Finding, ...] = found.findings
@@ -294,7 +295,8 @@ class RecordDataset:
 
     def only(self, split: str) -> RecordDataset:
         """The dataset with the files of one split alone. Raises UsageError for none."""
-        found = Dataset(self.path, self.files_of(split), self.manifest, self.findings)
+        files = self.files_of(split)
+        found = Dataset(self.path, files, self.manifest, self.findings, self._home)
         opened = RecordDataset(found, self.jobs).handling(self.on_error)
         opened._told = self._told
         return opened

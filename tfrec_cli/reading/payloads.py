@@ -11,6 +11,7 @@ import numpy as np
 from tfrec_cli.decoding import NoExampleError, message_fields
 from tfrec_cli.errors import listed
 from tfrec_cli.reading.values import other_format, text_of
+from tfrec_cli.records.framing import FOOTER, HEADER
 from tfrec_cli.sources.imageheader import image_format
 
 LOOKED = 512
@@ -20,7 +21,6 @@ OTHERS = "of other kinds"
 """What records are called once there are too many kinds to tell."""
 
 _KINDS = 64
-_HEAD, _FOOT = 12, 4
 _SHOWN = 8
 # JSON that is longer is told by its two ends.
 _PARSED = 1 << 16
@@ -49,7 +49,7 @@ def look_at(path: str, data: memoryview, ends: np.ndarray, odd: np.ndarray) -> l
     found: dict[str, list[int]] = {}
     for number in looked.tolist():
         start = int(ends[number - 1]) if number else 0
-        kind = kind_of(bytes(data[start + _HEAD : int(ends[number]) - _FOOT]))
+        kind = kind_of(bytes(data[start + HEADER : int(ends[number]) - FOOTER]))
         found.setdefault(kind, []).append(number)
     counts = _shared(len(odd), [len(numbers) for numbers in found.values()])
     sampled = len(looked) < len(odd) and len(found) > 1

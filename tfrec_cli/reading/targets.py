@@ -73,6 +73,14 @@ class Dataset:
     home: str | None = None
     asked: Expectations | None = None
 
+    @property
+    def owner(self) -> str:
+        """What its manifest is that of, a folder or a file: `path`, but for shards that were named,
+        whose manifest is that of their folder.
+        """
+        own = manifest_path(self.path).parent
+        return self.path if self.home is None or Path(self.home) == own else self.home
+
     @cached_property
     def expected(self) -> Expectations | None:
         """What the records must have; None where nothing is known of it."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tfrec_cli.dataset.manifest import (
-    MANIFEST,
     SCHEMA,
     Manifest,
     Rows,
@@ -205,9 +204,7 @@ class _Repair:
 
     def _side_files(self, known: Manifest) -> dict[str, str]:
         """The schema and the labels of the dataset that is read, as far as they are there."""
-        home = manifest_path(self._datasets[0].path).parent
-        if not (home / MANIFEST).exists():
-            return {}
+        home = manifest_path(self._datasets[0].owner).parent
         files = {}
         for file in known.files:
             if file.name == SCHEMA or file.name.endswith(".labels.txt"):
