@@ -21,7 +21,7 @@ from tfrec_cli.cli.common import (
     split_option,
 )
 from tfrec_cli.cli.progress import TerminalReporter
-from tfrec_cli.errors import UsageError, counted
+from tfrec_cli.errors import UsageError, counted, key_text
 from tfrec_cli.options import default_jobs
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _print(report: ExportReport, seconds: float, to_stdout: bool) -> None:
         for file in report.files:
             where = f"{file.name}/" if report.to == "images" else file.name
             lines.append(f"  {file.split or 'files':<8} {counted(file.records, 'record')}: {where}")
-    shown = [(name or '""', kind) for name, kind in report.columns[:SHOWN_COLUMNS]]
+    shown = [(key_text(name), kind) for name, kind in report.columns[:SHOWN_COLUMNS]]
     width = max((len(name) for name, _ in shown), default=0)
     lines += [f"    {name:<{width}}  {kind}" for name, kind in shown]
     if more := len(report.columns) - len(shown):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from tfrec_cli import _kernel
@@ -76,7 +76,7 @@ def missing_files(dataset: RecordDataset, split: str | None = None) -> list[str]
         apart = (one for one in dataset.manifest.splits if one.name != split)
         others = {shard.name for one in apart for shard in one.shards}
     return [
-        str(replace(finding, tensorflow=""))
+        finding.brief()
         for finding in dataset.findings
         if finding.kind in ("missing shard", "manifest")
         and os.path.basename(finding.file) not in others

@@ -121,7 +121,7 @@ def _inspect(dataset: RecordDataset, reporter: Reporter) -> Inspection:
         savings=tuple(saved),
         parquet_bytes=parquet,
         payloads=payloads(survey),
-        problems=tuple(str(replace(f, tensorflow="")) for f in dataset.findings),
+        problems=tuple(f.brief() for f in dataset.findings),
     )
 
 

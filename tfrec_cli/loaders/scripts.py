@@ -53,7 +53,7 @@ def loader_script(path: str, framework: Framework) -> Script:
         raise DatasetError(f"{shorten(path, 1000)}: the records have no features to read.")
     if manifest is None:
         manifest, path = _found(dataset, framework)
-    notices = [str(replace(found, tensorflow="")) for found in dataset.findings]
+    notices = [found.brief() for found in dataset.findings]
     notices += filter(None, [without_lists(dataset)])
     return _script(replace(manifest, features=features), path, framework, notices)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, SupportsIndex, TypeVar, get_args, overload
 
@@ -324,8 +323,9 @@ class RecordDataset:
             if finding.kind == "manifest" or (
                 finding.kind == "missing shard" and self.manifest is not None
             ):
-                text = replace(finding, tensorflow="")
-                raise DamageError(f"{text} Name the files that are there to read them alone.")
+                raise DamageError(
+                    f"{finding.brief()} Name the files that are there to read them alone."
+                )
 
 
 def _same(part: Part) -> Part:

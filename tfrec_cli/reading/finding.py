@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tfrec_cli.errors import key_text, shorten, spelled
@@ -36,6 +36,10 @@ class Finding:
             place += f", feature {key_text(self.feature)}"
         said = f" TensorFlow: {self.tensorflow}." if self.tensorflow else ""
         return f"{place}: {self.kind}: {self.text}.{said}"
+
+    def brief(self) -> str:
+        """As text, without what TensorFlow does about it."""
+        return str(replace(self, tensorflow=""))
 
     def document(self) -> dict[str, Any]:
         """The finding as an object of the JSON document."""
