@@ -216,15 +216,23 @@ def owned(scene: Scene, folder: Path) -> tuple[dict[str, bytes | None], list[str
         )
         if places & above and not staged:
             if path not in places or path.is_file():
-                at_dest[str(path.relative_to(folder))] = (
-                    path.read_bytes() if path.is_file() else None
-                )
+                at_dest[str(path.relative_to(folder))] = bytes_of(path) if path.is_file() else None
         elif path.name not in SOURCES:
             left.append(path)
     parents = places if at_dest else set()
     return at_dest, [
         str(p.relative_to(folder)) for p in left if not any(p in x.parents for x in parents)
     ]
+
+
+def bytes_of(path: Path) -> bytes:
+    """What a file holds; of a manifest all but which files the sources are: each folder has its
+    own.
+    """
+    data = path.read_bytes()
+    if path.name != "manifest.json":
+        return data
+    return re.sub(rb', "inode": \d+, "ctime_ns": \d+', b"", data)
 
 
 def state(stage: Stage, folder: Path) -> str:

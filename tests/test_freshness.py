@@ -23,6 +23,8 @@ from tfrec_cli.cli import main
 from tfrec_cli.dataset.manifest import load_manifest
 from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.errors import DatasetError, SourceError, UsageError
+from tfrec_cli.sources import loading
+from tfrec_cli.sources.csv import CsvSource
 from tfrec_cli.sources.parquet import ParquetSource
 
 
@@ -268,6 +270,63 @@ def test_files_that_come_and_go_count(here: Path) -> None:
     assert not is_fresh("*.csv", "tables")
 
 
+def to_link(here: Path, name: str) -> None:
+    (here / "cur").symlink_to(name)
+
+
+def move(here: Path, name: str) -> None:
+    (here / name).rename(here / "cur")
+
+
+@pytest.mark.parametrize("source", ["cur/a.csv", "cur"])
+@pytest.mark.parametrize("place", [to_link, move])
+def test_a_folder_that_becomes_another_holds_other_files(
+    here: Path, source: str, place: Callable[[Path, str], None]
+) -> None:
+    """Of the same size and time, and none of them newer than the dataset."""
+    for name, letter in (("v1", "w"), ("v2", "x"), ("v3", "w")):
+        (here / name).mkdir()
+        text = (here / "a.csv").read_text().replace("w", letter)
+        (here / name / "a.csv").write_text(text)
+        os.utime(here / name / "a.csv", (1e9, 1e9))
+    time.sleep(0.03)
+    place(here, "v1")
+    tfrec_cli.convert(source, "out")
+    before = made(here / "out")
+    (here / "cur").rename(here / "old")
+    place(here, "v2")
+    with pytest.raises(DatasetError, match=r"cur/a\.csv has changed since"):
+        tfrec_cli.convert(source, "out")
+    (here / "cur").rename(here / "older")
+    # Another one with the same content costs a look at it, once.
+    place(here, "v3")
+    assert is_fresh(source, "out")
+    manifest = load_manifest("out")
+    assert manifest is not None
+    assert manifest.sources[0].inode == os.stat("cur/a.csv").st_ino
+    assert made(here / "out") == before
+
+
+def test_a_manifest_that_does_not_say_which_files_they_were_is_told_by_content(here: Path) -> None:
+    tfrec_cli.convert("a.csv", "out")
+    path = here / "out" / "manifest.json"
+    entries = json.loads(path.read_text())
+    for file in entries["sources"]:
+        del file["inode"], file["ctime_ns"]
+    path.write_text(json.dumps(entries))
+    (here / "a.csv").rename(here / "c.csv")
+    shutil.copy2(here / "c.csv", here / "a.csv")
+    assert is_fresh("a.csv", "out")
+
+
+def test_a_file_that_is_gone_is_told_so(here: Path) -> None:
+    loaded(here)
+    tfrec_cli.convert("t.csv", "out", schema="s.yaml")
+    (here / "y.bin").unlink()
+    with pytest.raises(DatasetError, match=r"but y\.bin is gone\."):
+        tfrec_cli.convert("t.csv", "out", schema="s.yaml")
+
+
 def test_the_same_names_elsewhere_are_other_files(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -395,6 +454,52 @@ def test_a_source_that_is_linked_or_gets_other_rights_during_the_run_is_the_same
     before = os.stat(here / "x.parquet").st_ctime_ns
     tfrec_cli.convert(here / "x.parquet", "out")
     assert os.stat(here / "x.parquet").st_ctime_ns != before
+
+
+def write_unseen(path: Path, data: bytes) -> None:
+    """Write a file over, with other rights, under its old time."""
+    was = os.stat(path)
+    path.chmod(was.st_mode ^ 0o40)
+    path.write_bytes(data)
+    os.utime(path, ns=(was.st_mtime_ns,) * 2)
+
+
+@pytest.mark.parametrize("options", [{}, {"shuffle": True}], ids=str)
+def test_a_loaded_file_whose_rights_and_content_change_after_it_was_read_is_told(
+    here: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    loaded(here)
+    load = loading._content
+
+    def changing(path: bytes) -> Any:
+        found = load(path)
+        write_unseen(here / os.fsdecode(path), bytes([found.data[0] + 1]) * 9)
+        return found
+
+    monkeypatch.setattr(loading, "_content", changing)
+    with pytest.raises(SourceError, match=r"[xy]\.bin: the file changed while it was being read"):
+        tfrec_cli.convert("t.csv", "out", schema="s.yaml", **options)
+    assert not (here / "out").exists()
+
+
+@pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"shards": 2}], ids=str)
+def test_a_loaded_file_has_one_content_in_all_records(
+    here: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    """It changes between two tables that name it, and not after the second."""
+    loaded(here)
+    for name in ("1.csv", "2.csv"):
+        (here / name).write_text("path\nx.bin\n")
+    read = CsvSource.read
+
+    def changing(source: CsvSource, part: Any, columns: Any) -> Any:
+        write_unseen(here / "x.bin", part.file[:1].encode() * 9)
+        yield from read(source, part, columns)
+
+    monkeypatch.setattr(CsvSource, "read", changing)
+    with pytest.raises(SourceError, match=r"x\.bin: the file changed while it was being read"):
+        tfrec_cli.convert(["1.csv", "2.csv"], "out", schema="s.yaml", jobs=1, **options)
+    assert not (here / "out").exists()
 
 
 def test_a_manifest_in_another_layout_is_the_same_manifest(here: Path) -> None:

@@ -17,12 +17,10 @@ from tfrec_cli.dataset.manifest import (
     library_versions,
     load_manifest,
     side_files,
-    source_files,
 )
 from tfrec_cli.dataset.plainform import plain_form
 from tfrec_cli.errors import DamageError
 from tfrec_cli.options import Compression
-from tfrec_cli.sources.base import Fingerprint
 
 names = st.text(min_size=1, max_size=20) | st.just("x\udcff.csv")
 files = names.filter(lambda name: not {"/", "\0"} & set(name) and name not in (".", ".."))
@@ -202,7 +200,6 @@ def test_label_files_are_never_mistaken_hidden_or_lost():
         assert len(name.encode()) < 255
 
 
-def test_sources_and_libraries_are_recorded():
-    assert source_files([Fingerprint("a.csv", 3, 5, 9)]) == (SourceFile("a.csv", 3, 5, 9),)
+def test_libraries_are_recorded():
     assert set(library_versions(Compression())) == {"pyarrow"}
     assert set(library_versions(Compression("zlib"))) == {"pyarrow", "zlib"}

@@ -12,11 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import content, csv_files, shard_paths
+from conftest import EXAMPLES, content, csv_files, shard_paths
 from conversions import convert, killed
 
 import tfrec_cli
 from tfrec_cli import pipeline
+from tfrec_cli.checksums import file_crc32c
 from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.dataset.staging import Stage
 from tfrec_cli.errors import CellError, DatasetError, UsageError
@@ -166,6 +167,92 @@ def test_a_shard_whose_named_files_have_changed_is_made_again(here: Path) -> Non
     assert convert([*options, "out", "--resume"]) == 0
     convert([*options, "whole"])
     assert content(here / "out") == content(here / "whole")
+
+
+@pytest.mark.parametrize("order", [[], ["--shuffle", "--memory", "1"]], ids=str)
+def test_a_named_file_that_changed_under_its_old_time_is_read_again(
+    here: Path, order: list[str]
+) -> None:
+    (here / "t.csv").write_text("path\n" + "".join(f"{n}.bin\n" for n in range(8)))
+    for n in range(8):
+        (here / f"{n}.bin").write_bytes(b"%d" % n * 10)
+    (here / "s.yaml").write_text(
+        "version: 1\nfeatures: {x: {column: path, type: bytes, load: file}}\n"
+    )
+    options = ["t.csv", "--shards", "8", "--name", "d", "--schema", "s.yaml", *order]
+    assert killed(here, [*options, "out", "-j", "1"], number=6)
+    for n in range(8):
+        was = os.stat(here / f"{n}.bin")
+        (here / f"{n}.bin").write_bytes(b"z" * 10)
+        os.utime(here / f"{n}.bin", ns=(was.st_mtime_ns,) * 2)
+    assert convert([*options, "out", "--resume"]) == 0
+    convert([*options, "whole"])
+    assert content(here / "out") == content(here / "whole")
+
+
+def two_tables(folder: Path) -> str:
+    for name, letter in (("v1", "a"), ("v2", "b")):
+        table = pa.table({"c": [letter] * 4000})
+        pq.write_table(table, folder / name / "t.parquet", use_dictionary=False, compression="none")
+    return "cur/t.parquet"
+
+
+def two_datasets(folder: Path) -> str:
+    for name, letter in (("v1", "w"), ("v2", "v")):
+        text = (folder / "part-1.csv").read_text().replace("w", letter)
+        (folder / "x.csv").write_text(text)
+        tfrec_cli.convert(folder / "x.csv", folder / "x.tfrecord", overwrite=True)
+        (folder / "x.tfrecord").rename(folder / name / "t.tfrecord")
+    return "cur/t.tfrecord"
+
+
+def two_trees(folder: Path) -> str:
+    pictures = EXAMPLES / "digits" / "0"
+    for name in ("v1", "v2"):
+        shutil.copytree(pictures, folder / name / "i" / "0")
+        for path in (folder / name / "i" / "0").iterdir():
+            path.write_bytes(path.read_bytes() + name.encode())
+    return "cur/i"
+
+
+@pytest.mark.parametrize("prepare", [two_tables, two_datasets, two_trees])
+@pytest.mark.parametrize("order", [[], ["--shuffle", "--memory", "1"]], ids=str)
+def test_a_run_does_not_go_on_with_another_folder_under_the_same_name(
+    here: Path,
+    capsys: pytest.CaptureFixture[str],
+    prepare: Callable[[Path], str],
+    order: list[str],
+) -> None:
+    """Whose files have the size and time of those that were read, and are not new."""
+    for name in ("v1", "v2"):
+        (here / name).mkdir()
+    source = prepare(here)
+    for name in ("v1", "v2"):
+        for path in (here / name).rglob("*"):
+            os.utime(path, (1e9, 1e9))
+    (here / "cur").symlink_to("v1")
+    options = [source, "out", "--shards", "4", *order]
+    assert killed(here, options, number=2)
+    (here / "cur").unlink()
+    (here / "cur").symlink_to("v2")
+    assert "has changed or was replaced" in refusal([*options, "--resume"], capsys)
+    (here / "cur").unlink()
+    (here / "cur").symlink_to("v1")
+    assert convert([*options, "--resume"]) == 0
+
+
+def test_images_that_are_what_they_were_are_not_read_again(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = [str(EXAMPLES / "digits" / "0"), "out", "--shards", "4"]
+    assert killed(here, options, number=3)
+
+    def read(path: object, crc: int = 0) -> int:
+        assert "digits" not in str(path)
+        return file_crc32c(str(path), crc)
+
+    monkeypatch.setattr("tfrec_cli.sources.fingerprints.file_crc32c", read)
+    assert convert([*options, "--resume"]) == 0
 
 
 def test_a_run_goes_on_with_the_schema_that_it_had_inferred(

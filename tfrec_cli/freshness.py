@@ -3,10 +3,9 @@ changed.
 
 Options, schema and versions must be those of the manifest, the files that the source finds must be
 those listed there, and each file of any role must be as it was. A given schema that says what the
-saved one says is that of the dataset, wherever it comes from. A file is as it was if size and mtime
-are the same and both mtime and ctime are older than the manifest (so that a content changed under a
-preserved mtime does not pass), or else if its content has the checksum that was taken. Of the
-dataset's own files presence and size are looked at.
+saved one says is that of the dataset, wherever it comes from. A file is as it was if it looks so
+(see `tfrec_cli.sources.fingerprints`), or else if its content has the checksum that was taken. Of
+the dataset's own files presence and size are looked at.
 """
 
 from __future__ import annotations
@@ -17,9 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tfrec_cli._kernel import crc32c
-from tfrec_cli.checksums import file_crc32c
 from tfrec_cli.dataset.manifest import (
-    MANIFEST,
     SCHEMA,
     Manifest,
     SourceFile,
@@ -39,8 +36,9 @@ from tfrec_cli.provenance import (
 from tfrec_cli.schema.settle import label_files
 from tfrec_cli.schema.yaml import parse_schema
 from tfrec_cli.settlement import Opened
-from tfrec_cli.sourcefiles import shown_path
-from tfrec_cli.sources.base import LabelHint, Listing, Needs, Source
+from tfrec_cli.sourcefiles import fingerprint_of, shown_path
+from tfrec_cli.sources.base import Fingerprint, LabelHint, Listing, Needs, Source
+from tfrec_cli.sources.fingerprints import as_found, has_content, looks_same
 
 _GROUP, _GROUP_BYTES = 200, 1 << 20
 
@@ -79,23 +77,16 @@ def look(dest: Dest, found: Manifest, opened: Opened, options: ConvertOptions) -
     files = _files(asked, replace(opened, schema_file=None) if is_saved else opened, options)
     if isinstance(files, str):
         return Freshness(files, found)
-    made = os.stat(dest.home / MANIFEST).st_mtime_ns
-    looks = [_look(pair, made) for pair in files]
-    if all(looks):
-        return Freshness("", found)
-    unsure = [pair for pair, sure in zip(files, looks, strict=True) if sure is None]
-    groups = list(ordered_map(_contents, _groups(unsure), options.jobs))
-    read = iter([file for group in groups for file in group])
-    sources = [next(read) if sure is None else pair[0] if sure else None
-               for pair, sure in zip(files, looks, strict=True)]  # fmt: skip
-    changed = [old.path for (old, _), new in zip(files, sources, strict=True) if new is None]
-    reason = f"{shorten(changed[0])} has changed since" if changed else ""
-    # In the order in which they were listed, so that nothing but times changes in the manifest.
-    place = {(file.role, file.path): number for number, file in enumerate(found.sources)}
-    same = sorted(
-        (*spared, *filter(None, sources)), key=lambda s: place.get((s.role, s.path), len(place))
-    )
-    return Freshness(reason, replace(found, sources=tuple(same)))
+    looks = [_look(pair) for pair in files]
+    unsure = [look for look in looks if look.same is None]
+    other = [look for look in looks if look.same is False] or _others(unsure, options.jobs)
+    if other:
+        what = "is gone" if other[0].now is None else "has changed since"
+        return Freshness(f"{shorten(other[0].file.path)} {what}", found)
+    # Where they stood, so that nothing but times and inodes changes in the manifest.
+    new = {look.file: _as_now(look) for look in unsure}
+    sources = tuple(new.get(file, file) for file in found.sources) if new else found.sources
+    return Freshness("", replace(found, sources=sources))
 
 
 def _is_saved(dest: Dest, manifest: Manifest, opened: Opened) -> bool:
@@ -200,26 +191,40 @@ def _other(before: Sequence[str], now: Sequence[str]) -> str:
     return "its files were read in another order"
 
 
-def _look(pair: Pair, made: int) -> bool | None:
-    """Whether the file is as it was; None where its content must tell. made: of the manifest."""
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A file as the manifest has it, where it is now, and how it looks; None where it is gone.
+    same: whether it is what it was; None where its content must tell.
+    """
+
+    file: SourceFile
+    path: str
+    now: Fingerprint | None
+    same: bool | None
+
+
+def _look(pair: Pair) -> _Look:
     file, path = pair
     try:
-        now = os.stat(path)
+        now = as_found(path, os.stat(path))
     except OSError:
-        return False
-    if now.st_size != file.size:
-        return False
-    same = now.st_mtime_ns == file.mtime_ns and max(now.st_mtime_ns, now.st_ctime_ns) < made
-    return True if same else None
+        return _Look(file, path, None, False)
+    return _Look(file, path, now, looks_same(fingerprint_of(file), now))
 
 
-def _groups(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+def _others(unsure: Sequence[_Look], jobs: int) -> list[_Look]:
+    """Those that have another content, of the first group that has any."""
+    found = ordered_map(_with_other_content, _groups(unsure), jobs)
+    return next((others for others in found if others), [])
+
+
+def _groups(looks: Iterable[_Look]) -> Iterator[list[_Look]]:
     """Files that are read one after the other: to hand over a small one takes longer than that."""
-    group: list[Pair] = []
+    group: list[_Look] = []
     size = 0
-    for pair in pairs:
-        group.append(pair)
-        size += pair[0].size
+    for look in looks:
+        group.append(look)
+        size += look.file.size
         if len(group) == _GROUP or size >= _GROUP_BYTES:
             yield group
             group, size = [], 0
@@ -227,19 +232,22 @@ def _groups(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
         yield group
 
 
-def _contents(group: Iterable[Pair]) -> list[SourceFile | None]:
-    return [_has_content(pair) for pair in group]
+def _with_other_content(group: Iterable[_Look]) -> list[_Look]:
+    return [look for look in group if not _has_content(look)]
 
 
-def _has_content(pair: Pair) -> SourceFile | None:
-    """The file with the time that it has now; None where its content is another."""
-    file, path = pair
+def _has_content(look: _Look) -> bool:
     try:
-        # The time first: a content that comes later has a later one.
-        now = os.stat(path)
-        same = file.crc32c is not None and file_crc32c(path) == file.crc32c
+        return has_content(fingerprint_of(look.file), look.path)
     except OSError:
-        return None
-    if not same:
-        return None
-    return replace(file, mtime_ns=now.st_mtime_ns) if path == file.path else file
+        return False
+
+
+def _as_now(look: _Look) -> SourceFile:
+    """What the manifest says of a file whose content is what it was: how it looked before it was
+    read, so that a content that comes later looks different.
+    """
+    if look.now is None or look.path != look.file.path:
+        return look.file
+    inode, ctime_ns, *_ = look.now.state
+    return replace(look.file, mtime_ns=look.now.mtime_ns, inode=inode, ctime_ns=ctime_ns)

@@ -36,6 +36,7 @@ from tfrec_cli.shuffle.merge import MOST_ENTRIES, RunStack, Sorted, encoded, mer
 from tfrec_cli.shuffle.runs import Room, Run, hold_run, run_path, run_schema, spill_run
 from tfrec_cli.shuffle.segments import Segments, sorted_rows
 from tfrec_cli.sources.base import Fingerprint, SourceBatch
+from tfrec_cli.sources.fingerprints import gather
 from tfrec_cli.stages import timed
 from tfrec_cli.tasks import LOADED_BYTES, Piece, Work, part_of, read_piece, readers
 
@@ -217,7 +218,7 @@ def make_runs(shared: MapWork, room: Room, portions: Iterable[Portion]) -> Sorte
         first = start if first < 0 else first
         # Twice a run: what the records take at most is more than what they take.
         for placed in place_batch(shared.work, batch, (folder, start), 2 * shared.run):
-            prints.update((print.path, print) for print in placed.fingerprints)
+            gather(prints, placed.fingerprints)
             weight = byte_size(placed.records)
             if held and size + weight > 1.5 * shared.run:
                 runs.append(_leave(shared, room, held, f"{first:015d}-{len(runs)}"))
@@ -320,7 +321,7 @@ class Ordered:
                     self._tally.check(check, self.spills)
                 if self._room.full:
                     self._spill(stack)
-                loaded.update((print.path, print) for print in found.fingerprints)
+                gather(loaded, found.fingerprints)
                 reporter.advance(found.records, 0)
         self._runs = stack.runs
         return loaded

@@ -15,6 +15,7 @@ from tfrec_cli.errors import counted
 from tfrec_cli.preparation import Run
 from tfrec_cli.shardlog import ShardLog
 from tfrec_cli.sources.base import SourceBatch
+from tfrec_cli.sources.fingerprints import gather
 from tfrec_cli.spill import Disks, spill_folder
 from tfrec_cli.tasks import EncodedBatch, Piece, encode_batch, read_piece
 from tfrec_cli.writing import SplitWriter, Stretch, missing_pieces, route, write_split
@@ -73,22 +74,19 @@ def _write_ordered(
             rows, total = sum(each.rows for each in ordered.kept), counted(run.plan.rows, "row")
             run.reporter.notice(f"went on with sorted records: those of {rows:,} of {total}")
         run.reporter.stage(run.work.order.kind if run.work.order else "", run.plan.records)
-        log.loaded.update(ordered.map(run.reporter, disks.check))
+        log.note_files(ordered.map(run.reporter, disks.check).values())
         run.reporter.stage("convert", run.plan.records)
         return tuple(
-            write_split(writer, _ordered(run, ordered.split(number, writer.wants), log))
+            write_split(writer, _ordered(run, ordered.split(number, writer.wants)))
             for number, writer in enumerate(writers)
         )
 
 
-def _ordered(run: Run, batches: Iterator[tuple[int, Encoded]], log: ShardLog) -> Iterator[Stretch]:
-    files = tuple(log.loaded.values())
+def _ordered(run: Run, batches: Iterator[tuple[int, Encoded]]) -> Iterator[Stretch]:
     for first, records in batches:
         rows = len(records.ends)
         run.reporter.advance(rows, memoryview(records.data).nbytes)
-        # Any shard may hold rows that name any file; whoever has the first batch keeps them all.
-        yield first, (EncodedBatch(records, rows, files),)
-        files = ()
+        yield first, (EncodedBatch(records, rows),)
 
 
 def _stretches(
@@ -110,7 +108,7 @@ def _batches(
     """The encoded batches of some pieces, in order."""
     read = partial(read_piece, run.work)
     for batch in ordered_flat_map(read, encode, pieces, run.options.jobs):
-        log.loaded.update((print.path, print) for print in batch.fingerprints)
+        gather(log.loaded, batch.fingerprints)
         ends = batch.records.ends
         run.reporter.advance(len(ends), int(ends[-1]) if len(ends) else 0)
         yield batch

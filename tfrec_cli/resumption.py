@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfrec_cli.dataset.leftovers import RECEIPTS, RUN
+from tfrec_cli.dataset.leftovers import RECEIPTS
 from tfrec_cli.dataset.manifest import Manifest, SourceFile
 from tfrec_cli.errors import DamageError, DatasetError, counted, shorten
 from tfrec_cli.provenance import difference, passes_records_on, with_schema_of
 from tfrec_cli.receipts import Receipts, shard_task
 from tfrec_cli.settlement import Settled
+from tfrec_cli.sourcefiles import fingerprint_of
+from tfrec_cli.sources.fingerprints import has_content, looks_same
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,27 +93,23 @@ def _other_files(before: Interrupted, now: Manifest, ignored: Sequence[str]) -> 
         {file.path: file for file in manifest.sources if file.role not in ignored}
         for manifest in (before.planned, now)
     )
-    began = os.stat(before.stage / RECEIPTS / RUN).st_mtime_ns
     for path in old:
         if path not in new:
             return f"{shorten(path)} was read, now it is not"
     for path, file in new.items():
         if path not in old:
             return f"{shorten(path)} was not read, now it is"
-        if not _is_same(old[path], file, began):
-            return f"{shorten(path)} has changed"
+        if not _is_same(old[path], file):
+            return f"{shorten(path)} has changed or was replaced"
     return ""
 
 
-def _is_same(old: SourceFile, new: SourceFile, began: int) -> bool:
-    """By content where that is known of both, else by size and time; a file that was changed in
-    any way since the run began may have another content under its old time.
-    """
-    if old.crc32c is not None and new.crc32c is not None:
-        return (old.size, old.crc32c) == (new.size, new.crc32c)
-    if (old.size, old.mtime_ns) != (new.size, new.mtime_ns):
-        return False
+def _is_same(old: SourceFile, new: SourceFile) -> bool:
+    """Whether a file is what it was; `new` is how it looks now."""
+    before = fingerprint_of(old)
+    if (same := looks_same(before, fingerprint_of(new))) is not None:
+        return same
     try:
-        return os.stat(new.path).st_ctime_ns < began
+        return has_content(before, new.path)
     except OSError:
         return False

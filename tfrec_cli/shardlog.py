@@ -8,17 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfrec_cli.checksums import is_file
+from tfrec_cli.dataset.leftovers import FILES
 from tfrec_cli.dataset.manifest import Shard
 from tfrec_cli.engines.threads import ordered_map
 from tfrec_cli.errors import SourceError
 from tfrec_cli.receipts import Receipts, shard_task
 from tfrec_cli.sources.base import Fingerprint
-from tfrec_cli.sources.files import fingerprint
+from tfrec_cli.sources.fingerprints import gather, is_unchanged
 
 if TYPE_CHECKING:
     from tfrec_cli.dataset.indexes import IndexDraft
 
 Files = Iterable[Fingerprint]
+_FILES = FILES.removesuffix(".json")
 
 
 class ShardLog:
@@ -49,8 +51,11 @@ class ShardLog:
         """Find the shards that an earlier run has left done; returns how many.
 
         One counts if its file is, byte for byte, what its receipt says, and if the files that its
-        cells named are unchanged. path: where the file of a shard is.
+        cells named are unchanged; none does if one of `note_files` is not. path: where the file of
+        a shard is.
         """
+        if not self._find_files():
+            return 0
         left = [(name, self.receipts.done(task)) for name, task in self._tasks.items()]
         known = [(name, receipt) for name, receipt in left if receipt is not None]
         found = ordered_map(partial(_found, path), known, jobs)
@@ -59,6 +64,14 @@ class ShardLog:
                 self._done[name] = shard
                 self._load(fingerprints(receipt["files"]))
         return len(self._done)
+
+    def note_files(self, files: Files) -> None:
+        """All rows are read, any of which may become a record of any shard. files: those that their
+        cells named; where one changes, no shard is done.
+        """
+        self._load(files)
+        if self._tasks and self.loaded:
+            self.receipts.leave(_FILES, {"files": file_entries(self.loaded.values())})
 
     def done(self, name: str) -> Shard | None:
         """What the shard `name` holds, where it is done."""
@@ -76,8 +89,21 @@ class ShardLog:
         self._done[shard.name] = shard
         self._load(files)
 
+    def _find_files(self) -> bool:
+        """Whether the files of `note_files` are unchanged; else the receipts of all shards go."""
+        receipt = self.receipts.done(_FILES)
+        if receipt is None:
+            return True
+        files = fingerprints(receipt["files"])
+        if same := are_unchanged(files):
+            self._load(files)
+        else:
+            for task in self._tasks.values():
+                self.receipts.drop(task)
+        return same
+
     def _load(self, files: Files) -> None:
-        self.loaded.update((file.path, file) for file in files)
+        gather(self.loaded, files)
 
 
 def shard_receipt(shard: Shard, files: Files) -> dict[str, Any]:
@@ -87,22 +113,24 @@ def shard_receipt(shard: Shard, files: Files) -> dict[str, Any]:
 
 
 def file_entries(files: Files) -> list[list[Any]]:
-    """Fingerprints as JSON knows them: path, size, mtime, CRC32C."""
-    return [[file.path, file.size, file.mtime_ns, file.crc32c] for file in files]
+    """Fingerprints as JSON knows them: path, size, mtime, CRC32C, state."""
+    return [[file.path, file.size, file.mtime_ns, file.crc32c, file.state] for file in files]
 
 
 def fingerprints(entries: Iterable[Sequence[Any]]) -> tuple[Fingerprint, ...]:
     """What `file_entries` made of them."""
-    return tuple(Fingerprint(*entry) for entry in entries)
+    return tuple(
+        Fingerprint(path, size, mtime_ns, crc, tuple(state))
+        for path, size, mtime_ns, crc, state in entries
+    )
 
 
 def are_unchanged(files: Files) -> bool:
-    """Whether the files are there with the size and time that they had."""
+    """Whether the files are there and are what they were."""
     try:
-        now = [(file, fingerprint(file.path)) for file in files]
+        return all(map(is_unchanged, files))
     except SourceError:
         return False
-    return all((a.size, a.mtime_ns) == (b.size, b.mtime_ns) for a, b in now)
 
 
 def _found(path: Callable[[str], Path], known: tuple[str, Mapping[str, Any]]) -> Shard | None:

@@ -9,11 +9,11 @@ from dataclasses import replace
 from tfrec_cli.checksums import file_crc32c
 from tfrec_cli.dataset.manifest import Role, SourceFile
 from tfrec_cli.engines.threads import ordered_map
-from tfrec_cli.errors import SourceError
 from tfrec_cli.options import ConvertOptions
 from tfrec_cli.settlement import Settled
 from tfrec_cli.sources.base import Fingerprint
-from tfrec_cli.sources.files import display, fingerprint, unreadable
+from tfrec_cli.sources.files import display, unreadable
+from tfrec_cli.sources.fingerprints import changed, is_unchanged
 from tfrec_cli.sources.spools import within_spool
 
 # With --limit little of a file is read; a larger one is not read whole for its checksum alone.
@@ -51,24 +51,8 @@ def refuse_changed(settled: Settled) -> None:
 
 def _refuse_changed(files: Iterable[Fingerprint]) -> None:
     for before in files:
-        if not _is_still(before):
-            raise SourceError(f"{before.path}: changed while it was being read. Run again.")
-
-
-def _is_still(before: Fingerprint) -> bool:
-    """Whether a file is as it was. Another file, or other content under the time that was set back,
-    may have its size and time; there the content tells, if it is known.
-    """
-    now = fingerprint(before.path)
-    if (now.size, now.mtime_ns) != (before.size, before.mtime_ns):
-        return False
-    if not before.state or now.state == before.state:
-        return True
-    (file, _, *rights), (file_now, _, *rights_now) = before.state, now.state
-    if file == file_now and rights != rights_now:
-        # A hard link more or less, or other rights: what moved the time that nobody can set.
-        return True
-    return before.crc32c is not None and _crc(before.path) == before.crc32c
+        if not is_unchanged(before):
+            raise changed(before.path)
 
 
 def shown_path(path: str) -> str:
@@ -86,10 +70,23 @@ def _known(settled: Settled) -> dict[str, tuple[Fingerprint, Role]]:
     return {print.path: (print, role) for role, prints in groups for print in prints}
 
 
+def source_file(print: Fingerprint, role: Role = "source") -> SourceFile:
+    """The manifest's entry for a file that looked like this."""
+    inode, ctime_ns = print.state[:2] or (None, None)
+    return SourceFile(print.path, print.size, print.mtime_ns, print.crc32c, role, inode, ctime_ns)
+
+
+def fingerprint_of(file: SourceFile) -> Fingerprint:
+    """What a manifest knows of how a file looked."""
+    inode, ctime_ns = file.inode, file.ctime_ns
+    state = () if inode is None or ctime_ns is None else (inode, ctime_ns)
+    return Fingerprint(file.path, file.size, file.mtime_ns, file.crc32c, state)
+
+
 def _entry(print: Fingerprint, role: Role, crc: int | None) -> SourceFile:
     shown = shown_path(print.path)
     if shown == print.path:
-        return SourceFile(shown, print.size, print.mtime_ns, crc, role)
+        return source_file(replace(print, crc32c=crc), role)
     # The copy of a stream has no time of its own, so that its content must tell it.
     return SourceFile(shown, print.size, 0, _crc(print.path) if crc is None else crc, role)
 

@@ -16,6 +16,7 @@ from tfrec_cli.plan import SplitPlan
 from tfrec_cli.receipts import Receipts
 from tfrec_cli.shardlog import Files, ShardLog
 from tfrec_cli.sources.base import Fingerprint
+from tfrec_cli.sources.fingerprints import gather
 from tfrec_cli.tasks import EncodedBatch, Piece
 
 if TYPE_CHECKING:
@@ -84,11 +85,11 @@ class SplitWriter:
         last = len(ends) if last is None else last
         begin = int(ends[first - 1]) if first else 0
         # Also those of rows that became no record.
-        self._files.update((file.path, file) for file in files)
+        gather(self._files, files)
         while first < last:
             count = self._take(last - first)
             end = int(ends[first + count - 1])
-            self._files.update((file.path, file) for file in files)
+            gather(self._files, files)
             if self._shard is not None:
                 self._shard.write(data[begin:end], count)
             if self._index is not None:

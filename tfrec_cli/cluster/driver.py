@@ -144,11 +144,11 @@ class _Driver:
         shared, sorting = share(self._work, given), Sorting(given, layout, self.each)
         reporter.stage("split" if order.kind == "source" else order.kind, plan.records)
         sorting.run(shared, plan, lambda records: reporter.advance(records, 0))
-        self._run.log.loaded.update(sorting.files)
+        self._run.log.note_files(sorting.files.values())
         reporter.stage("convert", plan.records)
         runs = share(self._work, tuple(sorting.paths))
         tasks = order_tasks(self.lots, segments, sorting.counts, runs)
-        self.each(write_ordered, shared, tasks, self._take_ordered)
+        self.each(write_ordered, shared, tasks, self._take_shards)
         return self.splits()
 
     def each(
@@ -168,12 +168,6 @@ class _Driver:
         for shard in written.shards:
             self._run.log.take(shard, written.fingerprints)
             self._run.reporter.advance(shard.records, shard.bytes)
-
-    def _take_ordered(self, written: Written) -> None:
-        if written.shards[0].name == self.lots[0].names[0]:
-            # Any shard may hold rows that name any file; the first receipt keeps them all.
-            self._run.log.note(written.shards[0], tuple(self._run.log.loaded.values()))
-        self._take_shards(written)
 
     def splits(self) -> tuple[Split, ...]:
         """What all shards hold, once they are done."""

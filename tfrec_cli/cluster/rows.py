@@ -10,6 +10,7 @@ from tfrec_cli.cluster.shared import Shared
 from tfrec_cli.engines.calls import check_wanted
 from tfrec_cli.plan import SplitPlan
 from tfrec_cli.sources.base import Fingerprint
+from tfrec_cli.sources.fingerprints import gather
 from tfrec_cli.tasks import EncodedBatch, Piece, Work, encode_batch, part_of, read_piece
 
 
@@ -62,7 +63,7 @@ def write_rows(shared: Shared, task: RowsTask) -> Written:
         for batch, first, last in _encoded(given.work, task):
             check_wanted()
             writer.add(batch.records, first, last, batch.fingerprints)
-            prints.update((print.path, print) for print in batch.fingerprints)
+            gather(prints, batch.fingerprints)
         split = writer.finish()
     return Written(split.shards, tuple(prints.values()))
 

@@ -24,6 +24,7 @@ from tfrec_cli.plan import Plan
 from tfrec_cli.shardlog import are_unchanged
 from tfrec_cli.shuffle.spills import Counts, counted, remove
 from tfrec_cli.sources.base import Fingerprint
+from tfrec_cli.sources.fingerprints import gather
 
 
 class Each(Protocol):
@@ -127,4 +128,4 @@ class Sorting:
         self._ledger.leave_pass(self._passes, names, self.files.values())
 
     def _name(self, files: Iterable[Fingerprint]) -> None:
-        self.files.update((file.path, file) for file in files)
+        gather(self.files, files)

@@ -16,6 +16,11 @@ RUN = "run.json"
 """What the run was, beside its receipts."""
 
 
+FILES = "files.json"
+"""The files that rows of all shards name, beside the receipts; it says of no task that it is done.
+"""
+
+
 def leftovers(dest: Dest) -> list[Path]:
     """Staging folders of runs onto `dest`; all dead where the lock is held."""
     beside = re.compile(rf"\.{re.escape(dest.label)}\.tfrec-[0-9a-f]{{8}}")
@@ -28,7 +33,7 @@ def leftovers(dest: Dest) -> list[Path]:
 def is_resumable(stage: Path) -> bool:
     """Whether the run that left this staging folder finished any task that need not be redone."""
     names = entries(stage / RECEIPTS)
-    return RUN in names and any(name.endswith(".json") and name != RUN for name in names)
+    return RUN in names and any(n.endswith(".json") and n not in (RUN, FILES) for n in names)
 
 
 def entries(folder: Path) -> list[str]:

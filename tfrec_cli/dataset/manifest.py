@@ -16,9 +16,9 @@ time of writing: the same run leaves the same manifest. The file is one JSON obj
     options      those that the output depends on
     libraries    {name: version} of those that the output depends on
     notices      [text]
-    sources      [{path, size, mtime_ns, crc32c, role}] of all files that records came from; mtime
-                 in ns since 1970, crc32c null if not taken, role `source`, `schema`, `labels` or
-                 `loaded`
+    sources      [{path, size, mtime_ns, crc32c, role, inode, ctime_ns}] of all files that records
+                 came from; mtime and ctime in ns since 1970, crc32c null if not taken, role
+                 `source`, `schema`, `labels` or `loaded`
 
 `bytes` and `crc32c` (CRC-32C, RFC 3720, unmasked) are of the file as it lies on the disk.
 """
@@ -28,11 +28,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import tfrec_cli
 from tfrec_cli.dataset.naming import check_name, check_split, parse_dest
@@ -120,7 +120,8 @@ class SideFile:
 class SourceFile:
     """What a file that records came from looked like: bytes, mtime in ns since 1970, CRC32C of it
     if taken. role: whether it is one of the source's, the schema, names labels, or was loaded since
-    a cell names it. The copy of a stream has the mtime 0.
+    a cell names it. inode, ctime_ns: which file it was, and when anything of it was last changed.
+    The copy of a stream has the mtime 0, and no inode.
     """
 
     path: str
@@ -128,30 +129,8 @@ class SourceFile:
     mtime_ns: int
     crc32c: int | None = None
     role: Role = "source"
-
-
-class FingerprintLike(Protocol):
-    """What a survey says of a source file."""
-
-    @property
-    def path(self) -> str:
-        """The file."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """In bytes."""
-        ...
-
-    @property
-    def mtime_ns(self) -> int:
-        """Since 1970."""
-        ...
-
-    @property
-    def crc32c(self) -> int | None:
-        """Of the content, if taken."""
-        ...
+    inode: int | None = None
+    ctime_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,11 +225,6 @@ class Manifest:
 
 
 _REMEDY = "Restore it from a copy, or convert again to another DEST."
-
-
-def source_files(fingerprints: Iterable[FingerprintLike]) -> tuple[SourceFile, ...]:
-    """The manifest's entries for what a survey found."""
-    return tuple(SourceFile(f.path, f.size, f.mtime_ns, f.crc32c) for f in fingerprints)
 
 
 def library_versions(compression: Compression) -> dict[str, str]:

@@ -16,7 +16,6 @@ from tfrec_cli.dataset.manifest import (
     Split,
     library_versions,
     manifest_path,
-    source_files,
 )
 from tfrec_cli.dataset.naming import Dest, check_split, parse_dest
 from tfrec_cli.dataset.shards import ShardWriter
@@ -30,6 +29,7 @@ from tfrec_cli.records.streams import ContentStream
 from tfrec_cli.repair.content import Content, open_content
 from tfrec_cli.repair.losses import LOST, FileOutcome, Loss, RepairReport, loss_lines
 from tfrec_cli.repair.salvage import Saved, salvage
+from tfrec_cli.sourcefiles import source_file
 from tfrec_cli.sources.files import fingerprint
 from tfrec_cli.sources.foreign import refuse_foreign
 
@@ -135,7 +135,7 @@ class _Repair:
             splits=splits,
             rows=Rows(sum(s.records for s in splits), sum(s.records for s in splits)),
             libraries=library_versions(self._dest.compression),
-            sources=source_files(prints),
+            sources=tuple(map(source_file, prints)),
         )
         files: dict[str, str] = {}
         if len(self._datasets) == 1 and (known := self._datasets[0].manifest) is not None:

@@ -16,6 +16,7 @@ from tfrec_cli.shuffle.cuts import Cut, cuts
 from tfrec_cli.shuffle.runs import Run, SegmentRows, run_path, write_run
 from tfrec_cli.shuffle.segments import sorted_rows
 from tfrec_cli.sources.base import Fingerprint
+from tfrec_cli.sources.fingerprints import gather
 
 # The most entries that the indexes of all runs of one level may have together.
 MOST_ENTRIES = 1_000_000
@@ -170,7 +171,8 @@ class RunStack:
         start, stop = old[0].start, old[-1].stop
         path = run_path(self._folder, f"{start:015d}-to-{stop:015d}")
         runs = [run for each in old for run in each.runs]
-        files = {file.path: file for each in old for file in each.fingerprints}
+        files: dict[str, Fingerprint] = {}
+        gather(files, (file for each in old for file in each.fingerprints))
         run = merge_runs(runs, path, self._piece)
         merged = Sorted(start, stop - start, (run,), tuple(files.values()))
         self._merged(merged, old)

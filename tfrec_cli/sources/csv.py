@@ -20,9 +20,10 @@ from tfrec_cli.schema.grammar import KindFacts
 from tfrec_cli.sources.base import Column, Listing, Needs, Origin, Partition, SourceBatch, Survey
 from tfrec_cli.sources.csv_cells import read_cells
 from tfrec_cli.sources.csv_options import CsvOptions
-from tfrec_cli.sources.csv_stream import Block, Content, changed, read_blocks
+from tfrec_cli.sources.csv_stream import Block, Content, read_blocks
 from tfrec_cli.sources.csv_survey import CsvPart, FileSurvey, place, survey_files
 from tfrec_cli.sources.files import counted, display, expand_inputs
+from tfrec_cli.sources.fingerprints import changed
 from tfrec_cli.sources.suffixes import CSV_SUFFIXES, TSV_SUFFIXES
 
 

@@ -17,6 +17,7 @@ from tfrec_cli.errors import SourceError
 from tfrec_cli.sources.base import Fingerprint
 from tfrec_cli.sources.csv_rows import count_line_ends
 from tfrec_cli.sources.files import as_found, display, unreadable
+from tfrec_cli.sources.fingerprints import changed
 from tfrec_cli.sources.magic import compression_of
 
 # Longest row, in bytes: where the search for the end of a quote left open in a large file stops.
@@ -276,14 +277,6 @@ def status(path: str) -> os.stat_result:
         return os.stat(path)
     except OSError as error:
         raise unreadable(path, error) from error
-
-
-def changed(path: str) -> SourceError:
-    """The error for a file that is no longer what it was when the run began."""
-    return SourceError(
-        f"{display(path)}: the file changed while it was being read. "
-        "Run again when nothing writes to it."
-    )
 
 
 def _version(found: os.stat_result) -> tuple[int, int, int]:

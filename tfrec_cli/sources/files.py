@@ -25,6 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tfrec_cli.errors import SourceError, counted, listed
+from tfrec_cli.sources.fingerprints import as_found, fingerprint
 from tfrec_cli.sources.paths import (
     byte_order,
     display,
@@ -37,7 +38,7 @@ from tfrec_cli.sources.paths import (
 )
 from tfrec_cli.sources.spools import Spools
 from tfrec_cli.sources.streams import settle_streams
-from tfrec_cli.sources.walk import Walk, as_found, fingerprint, walk, walk_notices
+from tfrec_cli.sources.walk import Walk, walk, walk_notices
 
 # What an adapter needs to find its files.
 __all__ = [

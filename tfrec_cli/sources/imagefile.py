@@ -84,8 +84,12 @@ def look_at_image(data: bytes | memoryview, full: bool) -> ImageFile:
     return ImageFile(data, format, size)
 
 
-def read_images(paths: Sequence[str], sizes: Sequence[int], full: bool) -> ImagesRead:
-    """As `read_image` for each of many files that have these sizes, by calls for many at a time."""
+def read_images(
+    paths: Sequence[str], sizes: Sequence[int], states: Sequence[tuple[int, ...]], full: bool
+) -> ImagesRead:
+    """As `read_image` for each of many files that had these sizes and states before, by calls for
+    many at a time.
+    """
     wanted = [0 if size_fault(size) else size for size in sizes]
     read = read_files([os.fsencode(path) for path in paths], wanted, True, read_each)
     # Arrow says that bytes are signed.
@@ -93,8 +97,12 @@ def read_images(paths: Sequence[str], sizes: Sequence[int], full: bool) -> Image
     for path, end, error in zip(paths, read.ends.tolist(), read.facts["error"], strict=True):
         images.append(read_image(path, full) if error else look_at_image(view[start:end], full))
         start = end
-    facts = zip(paths, read.facts.tolist(), strict=True)
-    prints = tuple(Fingerprint(path, *found) for path, (*found, error) in facts if not error)
+    facts = zip(paths, read.facts.tolist(), states, strict=True)
+    prints = tuple(
+        Fingerprint(path, size, mtime_ns, crc, state)
+        for path, (size, mtime_ns, crc, error), state in facts
+        if not error
+    )
     return ImagesRead(tuple(images), None if read.facts["error"].any() else read, prints)
 
 

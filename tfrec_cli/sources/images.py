@@ -75,12 +75,13 @@ class Options(BaseModel):
 @dataclass(frozen=True, slots=True)
 class ImageFiles:
     """What reading a partition takes: paths and classes of its files, the type of file names,
-    and the bytes of each file as the survey saw them.
+    and the bytes and state of each file as the survey saw them.
     """
 
     paths: tuple[str, ...]
     classes: tuple[str | None, ...]
     sizes: tuple[int, ...]
+    states: tuple[tuple[int, ...], ...]
     names: pa.DataType
 
 
@@ -176,6 +177,7 @@ class ImagesSource:
                         tuple(image.path for image in run),
                         tuple(image.group for image in run),
                         tuple(sizes[first:last]),
+                        tuple(files[image.path].state for image in run),
                         names,
                     )
                     size = sum(detail.sizes)
@@ -195,7 +197,8 @@ class ImagesSource:
         row = partition.first_row
         full = self.options.check == "full"
         for first, last in cuts(detail.sizes, self.batch_bytes, len(detail.sizes)):
-            read = read_images(detail.paths[first:last], detail.sizes[first:last], full)
+            part = slice(first, last)
+            read = read_images(detail.paths[part], detail.sizes[part], detail.states[part], full)
             origin = Origin(
                 display(partition.file), row, files=partition.files and partition.files[first:last]
             )

@@ -6,8 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tfrec_cli.errors import SourceError, counted
-from tfrec_cli.sources.base import Fingerprint
+from tfrec_cli.errors import counted
 from tfrec_cli.sources.paths import display, is_hidden, some, sorted_paths, unreadable
 
 
@@ -42,24 +41,6 @@ class _Found:
     links: list[str] = field(default_factory=list)
     linked: bool = False
     entered: set[tuple[int, int] | str] = field(default_factory=set)
-
-
-def fingerprint(path: str) -> Fingerprint:
-    """Size and modification time of a file (links followed). Raises SourceError naming it."""
-    try:
-        found = os.stat(path)
-    except OSError as error:
-        raise unreadable(path, error) from error
-    except ValueError as error:
-        raise SourceError(f"{display(path)}: is not a file name ({error}).") from error
-    return as_found(path, found)
-
-
-def as_found(path: str, found: os.stat_result, crc32c: int | None = None) -> Fingerprint:
-    """The fingerprint of the file that the system describes so."""
-    rights = (found.st_mode, found.st_uid, found.st_gid)
-    state = (found.st_ino, found.st_ctime_ns, found.st_nlink, *rights)
-    return Fingerprint(path, found.st_size, found.st_mtime_ns, crc32c, state)
 
 
 def walk(folder: str) -> Walk:
