@@ -518,6 +518,37 @@ def test_two_runs_onto_one_dest(theatre: Theatre, name: str) -> None:
     assert refused > 40 // STRIDE
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not ROOT, reason="runs are those of two users")
+@pytest.mark.parametrize("name", ["empty, inside", "replaced inside"])
+@pytest.mark.parametrize("users", [(NOBODY, None), (None, NOBODY)], ids=["below", "above"])
+def test_two_runs_of_users_with_other_rights(
+    theatre: Theatre, name: str, users: tuple[int | None, int | None]
+) -> None:
+    """Only one of them may write to the folder above DEST: their locks are not in one place."""
+    stage = theatre.stage(name)
+    refused = 0
+    for number, _ in steps(theatre, stage, ALL):
+        folder = theatre.folder(stage)
+        args = stage.args("--overwrite")
+        fault = Fault(number, "signal", signal.SIGSTOP, ALL)
+        first = theatre.server.run(Run(folder, args, fault, users[0]))
+        # A run beside DEST has fewer calls.
+        if first.code is None:
+            second = theatre.server.run(Run(folder, args, NONE, users[1]))
+            if second.code:
+                assert is_one_line(second.err)
+                assert re.search(rf"another run( \(process {first.pid}\))?\.", second.err)
+                refused += f"process {first.pid}" in second.err
+            ended = theatre.server.go_on(first)
+            assert ended.code in (0, 1), ended
+            assert not ended.code or is_one_line(ended.err), ended
+        assert state(stage, folder) == "new"
+        assert owned(stage.scene, folder)[1] == []
+        theatre.clear(folder)
+    assert refused > 40 // STRIDE
+
+
 def remove(path: Path) -> None:
     path.unlink()
 

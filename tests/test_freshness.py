@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -26,6 +27,7 @@ from tfrec_cli.errors import DatasetError, SourceError, UsageError
 from tfrec_cli.sources import loading
 from tfrec_cli.sources.csv import CsvSource
 from tfrec_cli.sources.parquet import ParquetSource
+from tfrec_cli.verification import run as verification
 
 
 @pytest.fixture
@@ -92,6 +94,20 @@ def test_the_same_run_again_writes_nothing_and_touches_the_dataset(
     assert abs(marked.stat().st_mtime - began) < 30
     names = {dest, *(f".{dest.replace('.', '-')}.tfrec.d",)} | {"a.csv", "b.csv"}
     assert set(os.listdir(here)) <= names
+
+
+def test_how_the_schema_was_given_is_said_in_words(here: Path) -> None:
+    features: dict[str, Any] = {"version": 1, "features": {"n": "int64"}}
+    Path("s.yaml").write_text("version: 1\nfeatures: {n: float}\n")
+    tfrec_cli.convert("a.csv", "out")
+    with pytest.raises(DatasetError, match="schema was not given, now it is given in a file"):
+        tfrec_cli.convert("a.csv", "out", schema="s.yaml")
+    with pytest.raises(DatasetError, match="schema was not given, now it is given as a mapping"):
+        tfrec_cli.convert("a.csv", "out", schema=features)
+    tfrec_cli.convert("a.csv", "out", schema=features, overwrite=True)
+    features["features"]["n"] = "float"
+    with pytest.raises(DatasetError, match="the schema was one, now it is another"):
+        tfrec_cli.convert("a.csv", "out", schema=features)
 
 
 def test_what_is_forced_is_written_again(here: Path) -> None:
@@ -579,6 +595,59 @@ def test_a_dataset_that_another_run_writes_is_not_touched(here: Path) -> None:
     tfrec_cli.convert("a.csv", "out")
     with holding(parse_dest("out")), pytest.raises(DatasetError, match="by another run"):
         tfrec_cli.convert("a.csv", "out")
+
+
+@pytest.mark.parametrize("dest", ["out", "out.tfrecord"])
+@pytest.mark.parametrize("how", ["the lock", "the time"])
+def test_a_dataset_that_may_not_be_touched_is_up_to_date(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    dest: str, how: str,
+) -> None:  # fmt: skip
+    convert("a.csv", dest)
+
+    def refused(*args: Any, **named: Any) -> Any:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "utime", refused)
+    if how == "the lock":
+        monkeypatch.setattr("tfrec_cli.dataset.locking._take", refused)
+    capsys.readouterr()
+    assert convert("a.csv", dest) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith(f"{dest}: up to date, 50 records")
+    assert "keeps the time that it has" in said.out + said.err
+    assert "the file system is read-only" in said.out + said.err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes rights away from itself")
+def test_a_dataset_of_another_user_is_up_to_date(
+    plain_user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (plain_user / "a.csv").write_text("n\n1\n")
+    os.seteuid(0)
+    os.chmod(plain_user, 0o755)
+    tfrec_cli.convert(plain_user / "a.csv", plain_user / "out")
+    os.seteuid(65534)
+    assert convert(str(plain_user / "a.csv"), str(plain_user / "out")) == 0
+    said = capsys.readouterr()
+    assert "up to date" in said.out
+    assert "permission denied" in said.out + said.err
+
+
+def test_verification_takes_no_more_jobs_than_are_asked_for(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = []
+    read = verification._read
+
+    def reading(jobs: Any, options: Any) -> Any:
+        taken.append(options.jobs)
+        return read(jobs, options)
+
+    monkeypatch.setattr(verification, "_read", reading)
+    for _ in "once", "when up to date":
+        tfrec_cli.convert("a.csv", "out", verify=True, jobs=1)
+    assert taken == [1, 1]
 
 
 def test_make_rebuilds_what_changed_and_asks_no_more(here: Path) -> None:

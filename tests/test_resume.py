@@ -336,7 +336,7 @@ OTHERS: dict[str, tuple[list[str], str]] = {
     "compression": (["--compression", "gzip"], "--compression was none, now it is gzip:6 by zlib"),
     "name": (["--name", "other"], "--name was out, now it is other"),
     "option": (["-O", "delimiter=,"], "-O was not given, now it is delimiter=,"),
-    "schema": (["--schema", "s.yaml"], "the schema was not given, now it is file"),
+    "schema": (["--schema", "s.yaml"], "the schema was not given, now it is given in a file"),
 }
 
 

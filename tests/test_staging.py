@@ -7,12 +7,14 @@ import sys
 import tempfile
 import time
 from contextlib import nullcontext
+from fnmatch import fnmatch
 from pathlib import Path
 
 import crc32c
 import pytest
 
 from tfrec_cli.dataset import commit, exchange, locking, staging
+from tfrec_cli.dataset.leftovers import leftovers
 from tfrec_cli.dataset.manifest import Manifest, Shard, Split, load_manifest, side_files
 from tfrec_cli.dataset.naming import parse_dest
 from tfrec_cli.dataset.occupant import check_dest
@@ -25,7 +27,7 @@ CALLS = ["mkdir", "rename", "unlink", "rmdir", "fsync", "open"]
 KILLED = -signal.SIGKILL
 
 
-def write(dest, tag, count=2, overwrite=False, sources=(), sync=True):
+def write(dest, tag, count=2, overwrite=False, sources=(), sync=True, made=None):
     """One run as convert does it: `count` shards of one record, which holds `tag`."""
     dest = parse_dest(str(dest))
     count = count if dest.kind == "folder" else 1
@@ -36,7 +38,7 @@ def write(dest, tag, count=2, overwrite=False, sources=(), sync=True):
                 writer.write(frame(tag.encode()), 1)
                 shards.append(writer.close())
         manifest = Manifest(dest.name, dest.compression, (Split("train", tuple(shards)),))
-        return stage.commit(manifest, side_files(tag, {"a/b": [tag]}))
+        return stage.commit(manifest, side_files(tag, {"a/b": [tag]}), made)
 
 
 def holds(path):
@@ -600,6 +602,47 @@ def test_a_file_system_without_locks_is_said_to_be_one(tmp_path, monkeypatch):
     monkeypatch.setattr(locking.fcntl, "flock", fail)
     with pytest.raises(DatasetError, match="no file locks"):
         write(tmp_path / "out", "new")
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_is_hidden_of_one_dest_is_not_that_of_another(tmp_path):
+    file, folder = (parse_dest(str(tmp_path / name)) for name in ("one.tfrecord", "one-tfrecord"))
+    with staging.staging(file) as stage:
+        stage.kept = True
+        (tmp_path / "one-tfrecord").mkdir()
+        assert leftovers(folder) == []
+        assert [path.name for path in leftovers(file)] == [stage.work.parent.name]
+        write(tmp_path / "one-tfrecord", "new", overwrite=True)
+        hidden = [name for name in os.listdir(tmp_path) if name.startswith(".")]
+        assert len(hidden) == 2
+        assert not [n for n in hidden if fnmatch(n, "*.tfrec") or fnmatch(n, "*.tfrecord*")]
+    assert file.home.name == ".one-tfrecord.tfrec.d"
+
+
+def test_rights_and_times_that_cannot_be_set_do_not_end_a_run(tmp_path, monkeypatch):
+    write(tmp_path / "out", "old")
+    os.chmod(tmp_path / "out", 0o777)
+
+    def refused(*args, **kwargs):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "chmod", refused)
+    monkeypatch.setattr(os, "utime", refused)
+    write(tmp_path / "out", "new", overwrite=True, made=5)
+    assert holds(tmp_path / "out") == "new"
+
+
+def test_a_dataset_that_others_may_not_read_is_not_opened_to_them(tmp_path, monkeypatch):
+    write(tmp_path / "out", "old")
+    os.chmod(tmp_path / "out", 0o700)
+
+    def refused(*args, **kwargs):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "chmod", refused)
+    with pytest.raises(DatasetError, match="not permitted"):
+        write(tmp_path / "out", "new", overwrite=True)
+    assert holds(tmp_path / "out") == "old"
 
 
 def test_a_committed_run_never_replaces_what_came_to_dest_later(tmp_path, monkeypatch):

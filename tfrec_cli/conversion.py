@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfrec_cli.dataset.failures import writing
+from tfrec_cli.dataset.locking import BusyError
 from tfrec_cli.dataset.manifest import SCHEMA, Manifest, Split, side_files
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.dataset.occupant import check_dest, finished
@@ -23,6 +24,7 @@ from tfrec_cli.engines.opening import open_engine
 from tfrec_cli.errors import (
     CellError,
     DamageError,
+    DatasetError,
     EngineError,
     SchemaError,
     SourceError,
@@ -47,9 +49,9 @@ if TYPE_CHECKING:
 # The clock that files are dated by lags behind by some ms, in ns.
 CLOCK = 20_000_000
 
-Check = Callable[[Callable[[str], Path], Manifest, str], None]
-"""Looks at a dataset before it is committed: where each shard is, the manifest, the schema's text.
-Raises where it is not to be committed.
+Check = Callable[[Callable[[str], Path], Manifest, str, int], None]
+"""Looks at a dataset before it is committed: where each shard is, the manifest, the schema's text,
+and how many files may be read at a time. Raises where it is not to be committed.
 """
 
 
@@ -77,7 +79,8 @@ def convert(
     opened = None
     if found is not None:
         opened = open_given(options)
-        if (kept := _up_to_date(dest, found, opened, options, check, began)) is not None:
+        kept = _up_to_date(dest, found, opened, options, check, began, reporter)
+        if kept is not None:
             return Conversion(kept, is_new=False)
     where = options.engine, options.scheduler, options.jobs
     with open_engine(*where, teller(reporter)) as engine:
@@ -116,19 +119,36 @@ def _up_to_date(
     options: ConvertOptions,
     check: Check | None,
     began: int,
+    reporter: Reporter,
 ) -> Manifest | None:
     """The manifest of the dataset that is there, if it is what a run would write. Else None; raises
     DatasetError where it is not to be replaced.
     """
-    from tfrec_cli.dataset.touch import touch
     from tfrec_cli.freshness import look
 
     looked = look(dest, found, opened, checked(options, dest))
-    if reason := looked.reason or _damage(dest, found, check):
+    if reason := looked.reason or _damage(dest, found, check, options.jobs):
         check_dest(dest, options.overwrite, paths_of(options), reason)
         return None
-    touch(dest, found, looked.manifest, began - CLOCK, options.fsync)
+    _touch(dest, found, looked.manifest, began - CLOCK, options.fsync, reporter)
     return looked.manifest
+
+
+def _touch(
+    dest: Dest, found: Manifest, now: Manifest, when: int, sync: bool, reporter: Reporter
+) -> None:
+    """As `tfrec_cli.dataset.touch` does it; where the place is not ours to write to, the dataset is
+    up to date all the same.
+    """
+    from tfrec_cli.dataset.touch import touch
+
+    try:
+        touch(dest, found, now, when, sync)
+    except BusyError:
+        raise
+    except DatasetError as error:
+        why = str(error).partition(". ")[0]
+        reporter.notice(f"the dataset keeps the time that it has, which make goes by: {why}")
 
 
 def _placed(options: ConvertOptions) -> tuple[ConvertOptions, str]:
@@ -212,7 +232,7 @@ def _interrupted(stage: Path, dest: Dest, options: ConvertOptions) -> Interrupte
     return interrupted
 
 
-def _damage(dest: Dest, found: Manifest, check: Check | None) -> str:
+def _damage(dest: Dest, found: Manifest, check: Check | None, jobs: int) -> str:
     """What is wrong with the dataset that is there, looked at as one that is to be committed."""
     if check is None:
         return ""
@@ -220,7 +240,7 @@ def _damage(dest: Dest, found: Manifest, check: Check | None) -> str:
     with writing(dest.text):
         text = (dest.home / SCHEMA).read_text("utf-8")
     try:
-        check(lambda name: data / name, found, text)
+        check(lambda name: data / name, found, text, jobs)
     except DamageError:
         return "it is damaged (tfrec verify tells where)"
     return ""
@@ -242,7 +262,7 @@ def _to_dataset(run: Run, check: Check | None) -> Manifest:
         manifest = _manifest(run, splits, log)
         labels = {f.key: f.labels for f in run.settled.features if f.labels is not None}
         if check is not None:
-            check(stage.path, manifest, run.settled.text)
+            check(stage.path, manifest, run.settled.text, run.options.jobs)
         _add_extras(run, stage, manifest, log.indexes)
         return stage.commit(manifest, side_files(run.settled.text, labels), made)
 

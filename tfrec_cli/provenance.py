@@ -76,13 +76,29 @@ def difference(before: Manifest, now: Manifest) -> str:
         ("tfrec", before.tfrec.version, now.tfrec.version),
         ("--name", before.name, now.name),
         ("--compression", _compression(before), _compression(now)),
-        *((_flag(key), *pair) for key, *pair in _pairs(before.options, now.options)),
+        *_option_pairs(before.options, now.options),
         *_pairs(before.libraries, now.libraries),
     )
     for name, old, new in pairs:
         if old != new:
             return f"{name} was {_shown(old)}, now it is {_shown(new)}"
     return ""
+
+
+def _option_pairs(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterable[tuple[str, Any, Any]]:
+    for key, *pair in _pairs(old, new):
+        if key == "schema" and pair[0] != pair[1]:
+            pair = [_given_as(schema) for schema in pair]
+            if pair[0] == pair[1]:
+                pair = ["one", "another"]
+        yield _flag(key), *pair
+
+
+def _given_as(schema: Any) -> str | None:
+    """How a schema was given, as `_schema` has it."""
+    if schema is None:
+        return None
+    return "given in a file" if schema == "file" else "given as a mapping"
 
 
 def _pairs(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterable[tuple[str, Any, Any]]:

@@ -23,7 +23,7 @@ FILES = "files.json"
 
 def leftovers(dest: Dest) -> list[Path]:
     """Staging folders of runs onto `dest`; all dead where the lock is held."""
-    beside = re.compile(rf"\.{re.escape(dest.label)}\.tfrec-[0-9a-f]{{8}}")
+    beside = re.compile(rf"{re.escape(dest.hidden)}-[0-9a-f]{{8}}")
     found = [dest.path.parent / n for n in entries(dest.path.parent) if beside.fullmatch(n)]
     if dest.kind == "folder":
         found += [dest.path / n for n in entries(dest.path) if INSIDE.fullmatch(n)]

@@ -49,21 +49,41 @@ def locked_dest(dest: Dest) -> Iterator[bool]:
 
     Raises DatasetError; BusyError where another run holds it.
     """
+    within = dest.path / ".tfrec-lock"
     with ExitStack() as after:
-        beside = dest.path.parent / f".{dest.label}.tfrec-lock"
         inside = False
         try:
-            after.enter_context(locked(beside, dest.text))
+            after.enter_context(locked(dest.lock, dest.text))
         except OSError as error:
-            if os.path.lexists(beside):
+            if os.path.lexists(dest.lock):
+                _refuse_held(dest.lock, dest.text)
                 # Another user's: to go around it would be two runs onto one DEST.
-                raise failure(error, beside) from error
+                raise failure(error, dest.lock) from error
             if error.errno not in _DENIED or dest.kind != "folder" or not dest.path.is_dir():
                 raise failure(error, dest.text) from error
             inside = True
             with writing(dest.text):
-                after.enter_context(locked(dest.path / ".tfrec-lock", dest.text))
+                after.enter_context(locked(within, dest.text))
+        # The run of a user with other rights may have the other lock. Each looks for it when it has
+        # its own: one at least sees that of the other.
+        _refuse_held(dest.lock if inside else within, dest.text)
         yield inside
+
+
+def _refuse_held(path: Path, dest: str) -> None:
+    """Raise BusyError where another run holds the lock file `path`, DatasetError where that cannot
+    be told.
+    """
+    try:
+        lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise failure(error, path) from error
+    try:
+        _flock(lock, dest, fcntl.LOCK_SH)
+    finally:
+        os.close(lock)
 
 
 def _take(path: Path, dest: str) -> int:
@@ -72,29 +92,30 @@ def _take(path: Path, dest: str) -> int:
         try:
             _flock(lock, dest)
             if _is_at(lock, path):
-                _sign(lock, path)
+                _sign(lock)
                 return lock
+        except BusyError:
+            os.close(lock)
+            raise
         except BaseException:
+            # Nobody else holds it: it is held, or there are no locks.
+            with suppress(OSError):
+                os.unlink(path)
             os.close(lock)
             raise
         # The holder we waited behind removed the file between our opening and our locking it.
         os.close(lock)
 
 
-def _sign(lock: int, path: Path) -> None:
-    """Note who holds the lock; where that cannot be written, the file is removed."""
-    try:
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(path)
-        raise
+def _sign(lock: int) -> None:
+    """Note who holds the lock."""
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
 
 
-def _flock(lock: int, dest: str) -> None:
+def _flock(lock: int, dest: str, how: int = fcntl.LOCK_EX) -> None:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in _HELD:
             raise BusyError(

@@ -56,20 +56,26 @@ class Dest:
     compression: Compression
 
     @property
-    def label(self) -> str:
-        """What hidden names beside DEST are made of. A file's suffix loses its dots, so that
-        nothing but data ever matches `*.tfrecord*`.
+    def hidden(self) -> str:
+        """What hidden names beside DEST begin with, which no other DEST has. A file's suffix loses
+        its dots, so that nothing but data ever matches `*.tfrecord*`; a folder may be called that.
         """
         if self.kind == "file" and (match := _FILE.fullmatch(self.path.name)):
-            return f"{match[1]}-{match[2]}{(match[3] or '').replace('.', '-')}"
-        return self.path.name
+            suffix = f"{match[2]}{(match[3] or '').replace('.', '-')}"
+            return f".{match[1]}-{suffix}.tfrec.d"
+        return f".{self.path.name}.tfrec"
 
     @property
     def home(self) -> Path:
         """The folder of the manifest and its side files: DEST itself, or the hidden folder beside
         a single file. It does not end in `.tfrec`, which readers of `*.tfrec` would open.
         """
-        return self.path if self.kind != "file" else self.path.parent / f".{self.label}.tfrec.d"
+        return self.path if self.kind != "file" else self.path.parent / self.hidden
+
+    @property
+    def lock(self) -> Path:
+        """The lock file beside DEST."""
+        return self.path.parent / f"{self.hidden}-lock"
 
     def shards(self, split: str, count: int) -> tuple[str, ...]:
         """The file names of a split of `count` shards, in order. A single file has one."""

@@ -14,7 +14,7 @@ from tfrec_cli.dataset.occupant import SYSTEM, Occupant
 def name_stage(dest: Dest, inside: bool) -> Path:
     """A new name for a staging folder of `dest`, beside it or inside."""
     number = os.urandom(4).hex()
-    name = f".tfrec-{number}" if inside else f".{dest.label}.tfrec-{number}"
+    name = f".tfrec-{number}" if inside else f"{dest.hidden}-{number}"
     return (dest.path if inside else dest.path.parent) / name
 
 

@@ -104,7 +104,9 @@ class Stage:
             manifest = replace(manifest, files=tuple(self._files.values()))
             self.add(MANIFEST, manifest.to_json().encode())
             if made is not None:
-                os.utime(self._side / MANIFEST, ns=(made, made))
+                # Without it the manifest is dated by when it was written, some ms later.
+                with suppress(OSError):
+                    os.utime(self._side / MANIFEST, ns=(made, made))
             self._check_shards(manifest)
             self._settle(manifest)
             if self.dest.kind == "folder" or identity(self.dest.path) != self._was:
@@ -180,7 +182,7 @@ class Stage:
         if self._folder.parent == self.dest.path:
             return Ready(name, "inside", staged, new=manifest.entries, old=old)
         with suppress(FileNotFoundError):
-            os.chmod(self._data, stat.S_IMODE(os.stat(self.dest.path).st_mode))
+            _open_to_as_many(self._data, os.stat(self.dest.path).st_mode)
         return Ready(name, "folder", staged, new=manifest.entries, old=old)
 
     def _put_unbroken(self, ready: Ready) -> None:
@@ -198,6 +200,15 @@ class Stage:
             # Where even this fails, `ready` stays, and the next run finishes the work.
             undo(self._folder, self.dest, read_ready(self._folder) or ready)
             discard(self._folder)
+            raise
+
+
+def _open_to_as_many(folder: Path, mode: int) -> None:
+    """Give a folder the rights that `mode` has. Raises OSError where it would stay open to more."""
+    try:
+        os.chmod(folder, stat.S_IMODE(mode))
+    except OSError:
+        if stat.S_IMODE(os.stat(folder).st_mode) & ~mode:
             raise
 
 

@@ -68,11 +68,11 @@ def verify(options: VerifyOptions, reporter: Reporter = SILENT) -> Report:
     )
 
 
-def check_staged(path: Callable[[str], Path], manifest: Manifest, schema: str) -> None:
+def check_staged(path: Callable[[str], Path], manifest: Manifest, schema: str, jobs: int) -> None:
     """Read the shards that a run has written, as they lie in its stage.
 
-    path: where each shard is, by name. schema: the text of the dataset's schema. Raises DamageError
-    where anything is not what was meant to be written.
+    path: where each shard is, by name. schema: the text of the dataset's schema. jobs: files read
+    at a time. Raises DamageError where anything is not what was meant to be written.
     """
     given = parse_schema(schema, "schema.yaml") if schema else None
     # Nothing is known of records that are passed on and are no Examples.
@@ -82,7 +82,7 @@ def check_staged(path: Callable[[str], Path], manifest: Manifest, schema: str) -
         Target(os.fspath(path(shard.name)), splits[shard.name], shard) for shard in manifest.shards
     )
     result = _Result(Dataset(manifest.name, files, manifest, asked=expected))
-    options = VerifyOptions(())
+    options = VerifyOptions((), jobs=jobs)
     for outcome in _read([(result, target) for target in files], options):
         if isinstance(outcome, str):
             raise DamageError(f"what was written cannot be read: {outcome}.")
