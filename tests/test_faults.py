@@ -35,12 +35,12 @@ from faults import (
 
 from tfrec_cli.dataset.naming import parse_dest
 
-SOURCES = {"t.csv", "old.csv", "s.yaml", "one.bin", "two.bin"}
+SOURCES = {"t.csv", "old.csv", "s.yaml", "names.txt", "one.bin", "two.bin"}
 SCHEMA = """version: 1
 features:
   n: int64
   text: bytes
-  c: {type: int64, labels: auto}
+  c: {type: int64, labels: names.txt}
   x: {column: path, type: bytes, load: file}
 """
 ROOT = os.geteuid() == 0
@@ -82,6 +82,7 @@ SCENES = {
     "splits": Scene(("--split", "a=0.5,b=0.5", "--shards", "2", "--compression", "gzip")),
     "spilled": Scene((*SPILLED, "-j", "1"), before="old"),
     "spilled by threads": Scene((*SPILLED, "-j", "3", "--shards", "3")),
+    "shuffled by a schema": Scene(("--schema", "s.yaml", *SPILLED, "-j", "1", "--shards", "2")),
     "indexed": Scene(("--schema", "s.yaml", "--index", "dali,tfindex", "--verify")),
 }
 
@@ -167,6 +168,7 @@ class Theatre:
         (template / "t.csv").write_text("\n".join(["n,text,c,path", *rows]) + "\n")
         (template / "old.csv").write_text("a,b\n1,x\n2,y\n3,z\n4,zz\n")
         (template / "s.yaml").write_text(SCHEMA)
+        (template / "names.txt").write_text("x\ny\nz\n")
         (template / "one.bin").write_bytes(b"\1" * 11)
         (template / "two.bin").write_bytes(b"\2" * 22)
         for path in template.iterdir():
@@ -583,24 +585,54 @@ def shards(found: Mapping[str, bytes | None]) -> list[bytes | None]:
 def test_a_source_changes_during_the_run(
     theatre: Theatre, name: str, change: Callable[[Path], None]
 ) -> None:
+    change_at_each_step(theatre, name, "t.csv", change)
+
+
+def restamp(path: Path) -> None:
+    """Other bytes, as many as before, under the old time: in files that no table is."""
+    was = os.stat(path)
+    other = {
+        "one.bin": b"\3" * 11,
+        "names.txt": b"z\ny\nx\n",
+        "s.yaml": SCHEMA.replace("n: int64", "n: float").encode(),
+    }
+    path.write_bytes(other[path.name])
+    os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["one.bin", "names.txt", "s.yaml"])
+@pytest.mark.parametrize("name", ["indexed", "shuffled by a schema"])
+def test_a_file_beside_the_table_changes_during_the_run(
+    theatre: Theatre, name: str, file: str
+) -> None:
+    """One that cells name, one of labels, the schema."""
+    change_at_each_step(theatre, name, file, restamp)
+
+
+def change_at_each_step(
+    theatre: Theatre, name: str, file: str, change: Callable[[Path], None]
+) -> None:
+    """Change a file at each step of a run: it is told, or was read as a whole before or after."""
     stage = theatre.stage(name)
     folder = theatre.folder(stage)
-    change(folder / "t.csv")
+    change(folder / file)
     other = theatre.play(stage, folder)
     changed = shards(owned(stage.scene, folder)[0])
     theatre.clear(folder)
+    assert changed != shards(stage.new)
     before = "old" if stage.scene.before == "old" else "none"
     codes = set()
     for number, _ in steps(theatre, stage, ALL):
         folder = theatre.folder(stage)
         stopped = theatre.play(stage, folder, Fault(number, "signal", signal.SIGSTOP, ALL))
-        change(folder / "t.csv")
+        change(folder / file)
         ended = theatre.server.go_on(stopped)
         codes.add(ended.code)
         if ended.code:
             assert ended.code == 1
             assert is_one_line(ended.err), ended
-            assert "t.csv" in ended.err, ended
+            assert file in ended.err, ended
             assert state(stage, folder) == before
         else:
             found = shards(owned(stage.scene, folder)[0])

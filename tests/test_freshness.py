@@ -589,11 +589,11 @@ def test_rejects_are_listed_and_limited_though_the_dataset_is_there(here: Path) 
 
 
 def test_a_dataset_that_another_run_writes_is_not_touched(here: Path) -> None:
+    from tfrec_cli.dataset.locking import locked_dest
     from tfrec_cli.dataset.naming import parse_dest
-    from tfrec_cli.dataset.staging import holding
 
     tfrec_cli.convert("a.csv", "out")
-    with holding(parse_dest("out")), pytest.raises(DatasetError, match="by another run"):
+    with locked_dest(parse_dest("out")), pytest.raises(DatasetError, match="by another run"):
         tfrec_cli.convert("a.csv", "out")
 
 

@@ -18,9 +18,10 @@ import tfrec_cli
 from tfrec_cli.dataset.naming import parse_dest
 from tfrec_cli.errors import DatasetError
 from tfrec_cli.options import ConvertOptions
-from tfrec_cli.ordering import MapWork, cut_piece, make_runs, plan_memory, plan_segments
+from tfrec_cli.ordering import MapWork, cut_piece, make_runs, plan_segments
 from tfrec_cli.preparation import prepare
 from tfrec_cli.progress import SILENT
+from tfrec_cli.shuffle.budget import plan_memory
 from tfrec_cli.shuffle.cuts import Cut, cuts
 from tfrec_cli.shuffle.merge import (
     RunStack,

@@ -13,7 +13,7 @@ from pathlib import Path
 import crc32c
 import pytest
 
-from tfrec_cli.dataset import commit, exchange, locking, staging
+from tfrec_cli.dataset import commit, exchange, locking, recovery, staging
 from tfrec_cli.dataset.leftovers import leftovers
 from tfrec_cli.dataset.manifest import Manifest, Shard, Split, load_manifest, side_files
 from tfrec_cli.dataset.naming import parse_dest
@@ -192,7 +192,7 @@ def test_killed_at_any_call_dest_is_old_or_new(way, quick, monkeypatch):
             assert holds(dest) in (None, way.before, "new")
         if way.one_by_one and (manifest := load_manifest(dest)):
             assert all(is_whole(dest / s.name, s) for s in manifest.shards), number
-        staging.recover(parse_dest(str(dest)), sync=False)
+        recovery.recover(parse_dest(str(dest)), sync=False)
         state = holds(dest)
         assert state in (way.before, "new"), (number, code)
         assert code != 0 or state == "new"
@@ -217,9 +217,9 @@ def test_a_recovery_can_itself_be_killed_at_any_call(way, quick, monkeypatch):
         with monkeypatch.context() as patch:
             way.fault()
             on_call(number, kill, patch)
-            code = in_child(lambda d=dest: staging.recover(parse_dest(str(d))))
+            code = in_child(lambda d=dest: recovery.recover(parse_dest(str(d))))
         assert code in (KILLED, 0)
-        staging.recover(parse_dest(str(dest)), sync=False)
+        recovery.recover(parse_dest(str(dest)), sync=False)
         assert holds(dest) == "new"
         if code == 0:
             break
@@ -249,7 +249,7 @@ def test_what_is_half_thrown_away_is_never_put_in_place(quick, monkeypatch):
             in_order(patch)
             on_call(number, kill, patch)
             code = in_child(lambda s=stage: commit.discard(s))
-        staging.recover(parse_dest(str(dest)), sync=False)
+        recovery.recover(parse_dest(str(dest)), sync=False)
         assert holds(dest) in (None, "new")
         if code == 0:
             break
@@ -278,7 +278,7 @@ def test_any_call_may_fail_and_nothing_is_left(way, quick, monkeypatch, code):
         state = holds(dest)
         if error is None:
             # What failed was the cleaning; the next run does it.
-            staging.recover(parse_dest(str(dest)), sync=False)
+            recovery.recover(parse_dest(str(dest)), sync=False)
             state = holds(dest)
         allowed = ("new",) if error is None else (way.before, "new")
         assert state in allowed, (number, failed, error)
@@ -538,7 +538,7 @@ def test_a_second_run_onto_the_same_dest_names_the_first(tmp_path, name):
             assert first.stdout.readline() == b"held\n"
             with pytest.raises(DatasetError, match=rf"{name} is being .*process {first.pid}\)"):
                 write(dest, "new")
-            staging.recover(parse_dest(str(dest)))
+            recovery.recover(parse_dest(str(dest)))
             write(tmp_path / f"other-{name}", "new")
         finally:
             first.kill()
@@ -663,12 +663,12 @@ def test_a_committed_run_never_replaces_what_came_to_dest_later(tmp_path, monkey
     assert not dest.exists()
     dest.mkdir()
     (dest / "theirs").write_text("x")
-    staging.recover(parse_dest(str(dest)))
+    recovery.recover(parse_dest(str(dest)))
     assert os.listdir(dest) == ["theirs"]
     with pytest.raises(DatasetError, match="theirs"):
         write(dest, "next", overwrite=True)
     (dest / "theirs").unlink()
-    staging.recover(parse_dest(str(dest)))
+    recovery.recover(parse_dest(str(dest)))
     assert holds(dest) == "new"
     assert os.listdir(tmp_path) == ["out"]
 
@@ -723,9 +723,9 @@ def test_a_killed_run_that_left_a_receipt_can_be_resumed(tmp_path, before):
         write(dest, before)
     killed_after_a_shard(dest)
     target = parse_dest(str(dest))
-    found = staging.recover(target)
+    found = recovery.recover(target)
     assert found is not None
-    assert staging.recover(target) == found
+    assert recovery.recover(target) == found
     with staging.staging(target, bool(before), resume=found) as stage:
         receipts = Receipts(stage.receipts)
         assert receipts.run() == {"seed": 1}
@@ -747,7 +747,7 @@ def test_a_killed_run_that_left_a_receipt_can_be_resumed(tmp_path, before):
 def test_a_killed_run_that_is_not_wanted_is_removed(tmp_path):
     dest = tmp_path / "out"
     killed_after_a_shard(dest)
-    assert staging.recover(parse_dest(str(dest)), keep=False) is None
+    assert recovery.recover(parse_dest(str(dest)), keep=False) is None
     assert os.listdir(tmp_path) == []
     killed_after_a_shard(dest)
     write(dest, "new")
@@ -759,5 +759,5 @@ def test_of_a_live_run_nothing_is_taken(tmp_path):
     target = parse_dest(str(tmp_path / "out"))
     with staging.staging(target) as stage:
         Receipts(stage.receipts, lambda: {}).leave("shard-0", {})
-        assert staging.recover(target) is None
+        assert recovery.recover(target) is None
         assert Receipts(stage.receipts).done("shard-0") == {}

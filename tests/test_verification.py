@@ -538,6 +538,16 @@ def test_every_flipped_byte_of_a_shard_is_found(tmp_path: Path) -> None:
         assert run(tmp_path / "d").exit_code == 3, at
 
 
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_every_cut_of_a_shard_is_found(tmp_path: Path, compression: str) -> None:
+    tfrec_cli.convert(pa.table({"x": [1, 2]}), str(tmp_path / "d"), compression=compression)
+    (path,) = shards(tmp_path / "d")
+    data = path.read_bytes()
+    for size in range(len(data)):
+        path.write_bytes(data[:size])
+        assert run(tmp_path / "d").exit_code == 3, size
+
+
 def test_recompressed_shards_are_found(tmp_path: Path) -> None:
     tfrec_cli.convert(pa.table({"x": [1, 2]}), str(tmp_path / "d"))
     (path,) = shards(tmp_path / "d")

@@ -17,8 +17,9 @@ from tfrec_cli.dataset.locking import BusyError
 from tfrec_cli.dataset.manifest import SCHEMA, Manifest, Split, side_files
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.dataset.occupant import check_dest, finished
+from tfrec_cli.dataset.recovery import recover
 from tfrec_cli.dataset.shards import ShardWriter
-from tfrec_cli.dataset.staging import Stage, recover, staging
+from tfrec_cli.dataset.staging import Stage, staging
 from tfrec_cli.engines.base import Engine
 from tfrec_cli.engines.opening import open_engine
 from tfrec_cli.errors import (

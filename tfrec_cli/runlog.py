@@ -29,8 +29,8 @@ from tfrec_cli.shuffle.merge import Sorted
 from tfrec_cli.shuffle.segments import Segments
 from tfrec_cli.shuffle.spills import is_run, leave_index, remove, run_at, run_content
 
-RUNS = "runs"
-"""The receipt that says what the runs are, and their folder in that for scratch files."""
+_ALL = "runs"
+"""The receipt that says what all runs have in common."""
 
 _ROWS = re.compile(r"rows-(\d+)-(\d+)")
 
@@ -50,7 +50,7 @@ class RunLog:
         if self._receipts.folder is None:
             return wanted, []
         sample = crc32c(b"".join(b"%d:%b" % (len(key), key) for key in wanted.sample or ()))
-        known = self._receipts.done(RUNS) or {}
+        known = self._receipts.done(_ALL) or {}
         counts = tuple(known.get("counts", ()))
         place = os.path.abspath(self._folder)
         was, now = (known.get("sample"), known.get("folder"), len(counts)), (sample, place)
@@ -78,7 +78,7 @@ class RunLog:
         if self._receipts.folder is None or not found.in_files:
             return
         if not self._noted:
-            self._receipts.leave(RUNS, self._begun)
+            self._receipts.leave(_ALL, self._begun)
             self._noted = True
         for run in found.runs:
             leave_index(run)
@@ -145,7 +145,7 @@ def gaps(rows: range, done: Sequence[Sorted]) -> list[range]:
 
 def runs_folder(receipts: Receipts) -> str | None:
     """Where the runs are that these receipts tell of."""
-    folder = (receipts.done(RUNS) or {}).get("folder")
+    folder = (receipts.done(_ALL) or {}).get("folder")
     return folder if isinstance(folder, str) else None
 
 

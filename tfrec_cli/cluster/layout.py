@@ -10,8 +10,8 @@ from itertools import accumulate, pairwise
 
 from tfrec_cli.cluster.output import Lot
 from tfrec_cli.dataset.naming import Dest
-from tfrec_cli.ordering import spilling
 from tfrec_cli.plan import Plan
+from tfrec_cli.shuffle.budget import spilling
 from tfrec_cli.shuffle.merge import MOST_ENTRIES
 from tfrec_cli.tasks import Piece
 

@@ -25,8 +25,6 @@ from tfrec_cli.dataset.commit import (
     Ready,
     discard,
     identity,
-    may_put,
-    pending,
     put,
     read_ready,
     sync_file,
@@ -37,16 +35,20 @@ from tfrec_cli.dataset.commit import (
 )
 from tfrec_cli.dataset.failures import writing
 from tfrec_cli.dataset.leftovers import RECEIPTS, is_resumable, leftovers
-from tfrec_cli.dataset.locking import BusyError, locked_dest
+from tfrec_cli.dataset.locking import locked_dest
 from tfrec_cli.dataset.manifest import INDEXES, MANIFEST, Manifest, SideFile, read_manifest
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.dataset.occupant import Occupant, check_dest
+from tfrec_cli.dataset.recovery import settle
 from tfrec_cli.dataset.shards import ShardWriter
 from tfrec_cli.dataset.stageplace import make_stage, must_be_inside, name_stage
 from tfrec_cli.errors import DatasetError, shorten
 from tfrec_cli.interruption import Terminated, unbroken
 from tfrec_cli.options import Compression
 from tfrec_cli.records.framing import sniff_file
+
+SideFiles = Iterable[tuple[str, bytes | Iterable[bytes]]]
+"""Names of side files and their data, as `Stage.add` takes them."""
 
 
 class Stage:
@@ -130,6 +132,25 @@ class Stage:
                 new = tuple(sorted(os.listdir(self._data)))
                 ready = Ready(name, "inside" if inside else "folder", staged, new=new)
             self._put_unbroken(ready)
+
+    def amend(self, manifest: Manifest, files: SideFiles) -> Manifest:
+        """Put side files into the dataset that is at DEST, whose manifest is `manifest`, one by
+        one; return its new manifest, which goes last. Raises DatasetError.
+        """
+        home, names = self.dest.home, []
+        self._files = {file.name: file for file in manifest.files}
+        for name, data in files:
+            self.add(name, data)
+            names.append(name)
+        manifest = replace(manifest, files=tuple(self._files.values()))
+        self.add(MANIFEST, manifest.to_json().encode())
+        with writing(self.dest.text):
+            for name in (*names, MANIFEST):
+                sync_file(self._side / name, self._sync)
+                (home / name).parent.mkdir(exist_ok=True)
+                os.replace(self._side / name, home / name)
+            sync_folder(home, self._sync)
+        return manifest
 
     def add(self, name: str, data: bytes | Iterable[bytes]) -> None:
         """Write a side file, whose entry the manifest will have. name: its own, or `index/…`. data:
@@ -246,7 +267,7 @@ def staging(
             made = after.enter_context(_parents(dest.path.parent, sync))
         inside = after.enter_context(locked_dest(dest))
         with writing(dest.text):
-            kept = _recover(dest, sync, {resume})
+            kept = settle(dest, sync, {resume})
         found = check_dest(dest, overwrite, sources)
         with writing(dest.text):
             inside = inside or must_be_inside(dest, found)
@@ -281,45 +302,6 @@ def _staged(dest: Dest, found: Occupant, sync: bool, folder: Path) -> Iterator[S
                 arrived.clear()
 
 
-def recover(dest: Dest, sync: bool = True, keep: bool = True, writes: bool = False) -> Path | None:
-    """Finish or remove what killed runs onto `dest` left, unless a run is at work on it now.
-
-    Cheap where there is nothing. For commands that read, too: what cannot be done is left as it
-    is. keep: a run that can be resumed is not removed; its staging folder is returned. writes: for
-    a command that is to write there itself; raises BusyError where another run is at work.
-    """
-    if not leftovers(dest):
-        return None
-    kept: list[Path] = []
-    try:
-        with locked_dest(dest), writing(dest.text):
-            resumable = [stage for stage in leftovers(dest) if keep and is_resumable(stage)]
-            # There may be several where one was kept beside DEST and one inside.
-            resumable.sort(key=lambda stage: os.stat(stage / RECEIPTS).st_mtime_ns)
-            kept = _recover(dest, sync, set(resumable[-1:]))
-    except DatasetError as error:
-        if writes and isinstance(error, BusyError):
-            raise
-    return kept[0] if kept else None
-
-
-def _recover(dest: Dest, sync: bool, keep: set[Path | None]) -> list[Path]:
-    """Finish what was committed, remove the rest; the resumable ones among `keep` are returned."""
-    kept = []
-    for stage in leftovers(dest):
-        ready = read_ready(stage)
-        if ready and pending(stage, dest, ready):
-            if not may_put(stage, dest, ready):
-                # Something else has come to DEST; the only copy of the data is not thrown away.
-                continue
-            put(stage, dest, ready, sync)
-        elif ready is None and stage in keep and is_resumable(stage):
-            kept.append(stage)
-            continue
-        discard(stage)
-    return kept
-
-
 @contextmanager
 def _parents(folder: Path, sync: bool) -> Iterator[list[Path]]:
     """The missing folders above DEST, made; those of them left in the list are removed again."""
@@ -339,20 +321,6 @@ def _parents(folder: Path, sync: bool) -> Iterator[list[Path]]:
                 path.rmdir()
 
 
-@contextmanager
-def holding(dest: Dest) -> Iterator[None]:
-    """The lock of a `dest` that is there, for the block: no run is at work on it meanwhile.
-
-    Raises DatasetError where one is.
-    """
-    with locked_dest(dest):
-        yield
-
-
-SideFiles = Iterable[tuple[str, bytes | Iterable[bytes]]]
-"""Names of side files and their data, as `Stage.add` takes them."""
-
-
 def amend(dest: Dest, make: Callable[[Path], SideFiles], sync: bool = True) -> Manifest:
     """Add side files to the finished dataset at `dest`; return its manifest, which names them.
 
@@ -363,7 +331,7 @@ def amend(dest: Dest, make: Callable[[Path], SideFiles], sync: bool = True) -> M
     """
     with locked_dest(dest) as inside:
         with writing(dest.text):
-            _recover(dest, sync, set())
+            settle(dest, sync, set())
         manifest = read_manifest(dest.home / MANIFEST)
         if manifest is None:
             raise DatasetError(f"{dest.text} holds no dataset that tfrec wrote.")
@@ -371,26 +339,7 @@ def amend(dest: Dest, make: Callable[[Path], SideFiles], sync: bool = True) -> M
         with writing(dest.text):
             folder = name_stage(dest, inside or must_be_inside(dest, found))
         with _staged(dest, found, sync, folder) as stage:
-            return _amend(stage, manifest, make(stage.work))
-
-
-def _amend(stage: Stage, manifest: Manifest, files: SideFiles) -> Manifest:
-    """Move each file into its place, the manifest last."""
-    home, side = stage.dest.home, stage._side
-    stage._files = {file.name: file for file in manifest.files}
-    names = []
-    for name, data in files:
-        stage.add(name, data)
-        names.append(name)
-    manifest = replace(manifest, files=tuple(stage._files.values()))
-    stage.add(MANIFEST, manifest.to_json().encode())
-    with writing(stage.dest.text):
-        for name in (*names, MANIFEST):
-            sync_file(side / name, stage._sync)
-            (home / name).parent.mkdir(exist_ok=True)
-            os.replace(side / name, home / name)
-        sync_folder(home, stage._sync)
-    return manifest
+            return stage.amend(manifest, make(stage.work))
 
 
 @contextmanager
@@ -402,7 +351,7 @@ def workplace(dest: Dest, sync: bool = True) -> Iterator[Path]:
     """
     with locked_dest(dest) as inside:
         with writing(dest.text):
-            _recover(dest, sync, set(leftovers(dest)))
+            settle(dest, sync, set(leftovers(dest)))
             folder = name_stage(dest, inside)
         try:
             with writing(dest.text), unbroken():

@@ -7,9 +7,9 @@ import secrets
 
 from tfrec_cli.dataset.commit import identity, sync_folder
 from tfrec_cli.dataset.failures import writing
+from tfrec_cli.dataset.locking import locked_dest
 from tfrec_cli.dataset.manifest import MANIFEST, Manifest
 from tfrec_cli.dataset.naming import Dest
-from tfrec_cli.dataset.staging import holding
 
 
 def touch(dest: Dest, found: Manifest, now: Manifest, when: int, sync: bool = True) -> None:
@@ -21,7 +21,7 @@ def touch(dest: Dest, found: Manifest, now: Manifest, when: int, sync: bool = Tr
     """
     path = dest.home / MANIFEST
     before = identity(path)
-    with holding(dest), writing(dest.text):
+    with locked_dest(dest), writing(dest.text):
         if identity(path) != before:
             # Another run has put a dataset there meanwhile, which is newer still.
             return

@@ -17,7 +17,8 @@ from tfrec_cli.buffers import from_values, rows_without_columns
 from tfrec_cli.dataset.manifest import SCHEMA, FeatureFacts, manifest_path
 from tfrec_cli.dataset.naming import Dest
 from tfrec_cli.dataset.occupant import occupant
-from tfrec_cli.dataset.staging import Stage, recover, staging
+from tfrec_cli.dataset.recovery import recover
+from tfrec_cli.dataset.staging import Stage, staging
 from tfrec_cli.errors import (
     DatasetError,
     SchemaError,

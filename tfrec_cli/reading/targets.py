@@ -24,8 +24,8 @@ from tfrec_cli.dataset.manifest import (
     read_manifest,
 )
 from tfrec_cli.dataset.naming import parse_dest
+from tfrec_cli.dataset.recovery import recover
 from tfrec_cli.dataset.splitnames import split_of
-from tfrec_cli.dataset.staging import recover
 from tfrec_cli.errors import DamageError, DatasetError, UsageError, shorten
 from tfrec_cli.reading.finding import Finding
 from tfrec_cli.records.framing import HEADER, starts_with_record

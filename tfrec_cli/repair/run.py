@@ -18,8 +18,9 @@ from tfrec_cli.dataset.manifest import (
     manifest_path,
 )
 from tfrec_cli.dataset.naming import Dest, check_split, parse_dest
+from tfrec_cli.dataset.recovery import recover
 from tfrec_cli.dataset.shards import ShardWriter
-from tfrec_cli.dataset.staging import Stage, recover, staging
+from tfrec_cli.dataset.staging import Stage, staging
 from tfrec_cli.errors import DatasetError, SourceError, UsageError
 from tfrec_cli.options import Compression, default_jobs
 from tfrec_cli.progress import SILENT, Reporter
