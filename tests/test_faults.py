@@ -44,6 +44,9 @@ features:
   x: {column: path, type: bytes, load: file}
 """
 ROOT = os.geteuid() == 0
+# One in so many of the calls of each scene is struck; with 1, all of them. Kills strike all always.
+STRIDE = int(os.environ.get("TFREC_FAULT_STRIDE", "4"))
+NARROW = min(2, STRIDE)
 NONE = Fault()
 
 
@@ -294,9 +297,15 @@ def check(theatre: Theatre, stage: Stage, folder: Path, ended: Ended, what: obje
 
 
 def steps(
-    theatre: Theatre, stage: Stage, kinds: int = CHANGES, last: bool = False
+    theatre: Theatre,
+    stage: Stage,
+    kinds: int = CHANGES,
+    last: bool = False,
+    stride: int = STRIDE,
 ) -> list[tuple[int, Call]]:
-    """The calls of a run by number; of many that are alike the first (and the last)."""
+    """The calls of a run by number, one in `stride` of them; of many that are alike the first (and
+    the last).
+    """
     folder = theatre.folder(stage)
     ended = theatre.play(stage, folder, Fault(kinds=kinds))
     assert ended.code == 0
@@ -307,8 +316,8 @@ def steps(
         alike.setdefault(kind, []).append((number, call))
     found = sorted({step for a in alike.values() for step in (a[0], a[-1 if last else 0])})
     # Where only some are asked for, each scene has others; the last is one of them.
-    first = sum(map(ord, str(stage.scene))) % STRIDE
-    return [*found[first:-1:STRIDE], *found[-1:]]
+    first = sum(map(ord, str(stage.scene))) % stride
+    return [*found[first:-1:stride], *found[-1:]]
 
 
 def kill(theatre: Theatre, stage: Stage, fault: Fault) -> str:
@@ -347,9 +356,6 @@ def refuse(theatre: Theatre, stage: Stage, fault: Fault) -> None:
 
 
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# One in so many of the calls of each scene is struck; with 1, all of them.
-STRIDE = int(os.environ.get("TFREC_FAULT_STRIDE", "4"))
-
 ERRORS = {
     "write": (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG),
     "truncate": (errno.EIO,),
@@ -371,7 +377,7 @@ def test_killed_at_any_call(theatre: Theatre, name: str) -> None:
     stage = theatre.stage(name)
     found = {
         kill(theatre, stage, Fault(number, "signal", signal.SIGKILL))
-        for number, _ in steps(theatre, stage, last=True)
+        for number, _ in steps(theatre, stage, last=True, stride=1)
     }
     assert found == {"old" if stage.scene.before == "old" else "none", "new"}
 
@@ -382,7 +388,7 @@ def test_killed_within_any_write(theatre: Theatre, name: str) -> None:
     stage = theatre.stage(name)
     found = {
         kill(theatre, stage, Fault(number, "torn", kinds=WRITE))
-        for number, _ in steps(theatre, stage, WRITE)
+        for number, _ in steps(theatre, stage, WRITE, stride=1)
     }
     assert found == {"old" if stage.scene.before == "old" else "none"}
 
@@ -391,7 +397,7 @@ def test_killed_within_any_write(theatre: Theatre, name: str) -> None:
 @pytest.mark.parametrize("name", SCENES)
 def test_interrupted_at_any_call(theatre: Theatre, name: str) -> None:
     stage = theatre.stage(name)
-    for number, _ in steps(theatre, stage):
+    for number, _ in steps(theatre, stage, stride=NARROW):
         interrupt(theatre, stage, Fault(number, "signal", INTERRUPTS[number % 3]))
 
 
@@ -401,7 +407,7 @@ def test_any_call_may_be_refused(theatre: Theatre, name: str) -> None:
     stage = theatre.stage(name)
     # Another error number at the same call in another scene.
     shift = list(SCENES).index(name)
-    for turn, (number, call) in enumerate(steps(theatre, stage, ALL), shift):
+    for turn, (number, call) in enumerate(steps(theatre, stage, ALL, stride=NARROW), shift):
         code = ERRORS[call.name][turn % len(ERRORS[call.name])]
         refuse(theatre, stage, Fault(number, ("fail", "fail on")[turn // 2 % 2], code, ALL))
 
