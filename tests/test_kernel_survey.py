@@ -63,7 +63,9 @@ ODD = [
     field(3, field(1, b"\xff" * 9 + b"\x7f")), field(3, field(1, b"\x85\x80\x00")),
     ints(1) + floats(2.0), field(1, field(1, b"a") + field(1, b"b")), field(7, b"?"), b"\x0b\x0c",
     field(1, b"\x10\x05"), ints(5)[:-1] + b"\x80", field(3, b"\x0a\x81\x00\x05"),
+    b"\x02\x03\x0a\x01x", b"\x22\x03\x0a\x01x", b"\x0b\x03\x0a\x01x", b"\x02\x02\x0a\x00",
 ]  # fmt: skip
+USUAL = [texts(b"x"), texts(b""), floats(1.0), floats(), ints(1), ints(2**63 - 1), ints()]
 
 
 def record(chance, kinds, odd):
@@ -96,6 +98,21 @@ def test_both_bodies_count_the_same(seed, odd):
     kinds = {key: chance.choice([1, 2, 3]) for key in keys}
     found = counted([*(record(chance, kinds, odd) for _ in range(200)), REST])
     assert odd or len(found.invalid) == 0
+
+
+@given(st.lists(st.lists(st.sampled_from([*ODD, *USUAL]), max_size=3), max_size=8))
+def test_features_of_any_form_behind_one_without_a_value(rows):
+    """A key that is first seen without a kind: what its next entries hold is foreseen later."""
+    keys = [b"a", b"b", b"c"]
+    rows = [[b""] * 3, *rows]
+    counted([*(example(*map(entry, keys, row)) for row in rows), REST])
+
+
+@pytest.mark.parametrize("first", [b"", b"\x22\x03\x0a\x01x", *USUAL])
+def test_a_tag_that_no_message_has(first):
+    bad = example(entry(b"a", b"\x02\x06\x0a\x04abcd"))
+    found = counted([example(entry(b"a", first)), bad, REST])
+    assert found.invalid.tolist() == [1]
 
 
 @pytest.mark.parametrize("rows", [1, 127, 128, 129, 256, 257])
