@@ -661,6 +661,76 @@ def test_numbers_in_names_tell_of_missing_shards(tmp_path: Path) -> None:
     ]
 
 
+def found_in(report: Report) -> list[tuple[str, str]]:
+    return [(finding.kind, Path(finding.file).name) for finding in report.findings]
+
+
+def test_single_files_have_their_manifests_in_folders_too(tmp_path: Path) -> None:
+    for name in ("a-train.tfrecord", "a-test.tfrecord"):
+        tfrec_cli.convert(pa.table({"x": [1, 2, 3]}), str(tmp_path / name))
+    (tmp_path / "other.tfrecord").write_bytes(PLAIN)
+    report = run(tmp_path)
+    assert [(one.manifest, one.files) for one in report.datasets] == [(1, 1), (1, 1), (0, 1)]
+    assert (report.findings, report.records) == ((), 10)
+    (tmp_path / "a-train.tfrecord").write_bytes(framed(examples(x=[1, 2])))
+    assert kinds(run(tmp_path)) == ["record count", "file size"]
+    assert run(tmp_path, tmp_path / "a-train.tfrecord") == run(tmp_path)
+    (tmp_path / "a-train.tfrecord").unlink()
+    assert found_in(run(tmp_path)) == [("missing shard", "a-train.tfrecord")]
+    manifest = tmp_path / ".a-test-tfrecord.tfrec.d" / "manifest.json"
+    manifest.write_text(manifest.read_text("utf-8").replace('"x"', "x"))
+    assert set(found_in(run(tmp_path))) == {
+        ("missing shard", "a-train.tfrecord"), ("manifest", "manifest.json"),
+    }  # fmt: skip
+
+
+def test_patterns_and_lists_tell_of_missing_and_extra_shards(tmp_path: Path) -> None:
+    dest = tmp_path / "d"
+    tfrec_cli.convert(pa.table({"x": range(30)}), str(dest), shards=4)
+    first, second, third, fourth = shards(dest)
+    second.rename(dest / "d-train.tfrecord-00004-of-00004")
+    (dest / "notes.txt").write_text("no records")
+    lost = ("missing shard", second.name)
+    more = ("extra shard", "d-train.tfrecord-00004-of-00004")
+    assert found_in(run(dest)) == [lost, more]
+    for pattern in ("*", "d-train*"):
+        report = run(str(dest / pattern))
+        assert (found_in(report), report.notices) == ([lost, more], ())
+        assert [one.files for one in report.datasets] == [4]
+    report = run(str(dest / "*-0000[1-2]-*"))
+    assert found_in(report) == [lost]
+    assert report.notices == (f"{third}: 2 of 4 shards were named",)
+    report = run(*dest.glob("*-of-00004"))
+    assert found_in(report) == [more]
+    assert len(report.notices) == 1
+    assert "3 of 4 shards were named" in report.notices[0]
+    report = run(first, first, fourth)
+    assert (report.findings, report.records) == ((), len(range(30)) // 2)
+    assert report.datasets[0].path == f"{first} … {fourth}"
+
+
+def test_patterns_and_lists_of_numbered_files(tmp_path: Path) -> None:
+    for number in (0, 2, 3):
+        (tmp_path / f"t-{number:05d}-of-00004").write_bytes(PLAIN)
+    lost = [("missing shard", "t-00001-of-00004")]
+    assert found_in(run(tmp_path)) == lost
+    report = run(str(tmp_path / "*"))
+    assert (found_in(report), report.notices) == (lost, ())
+    stem = tmp_path / "t-*-of-00004"
+    for paths, count in [
+        ([str(tmp_path / "t-0000[23]-*")], "2 of 4 shards were"),
+        ([str(tmp_path / "t-00000-of-00004")], "1 of 4 shards was"),
+        (list(tmp_path.iterdir()), "3 of 4 shards were"),
+    ]:
+        report = run(*paths)
+        assert (report.findings, report.notices) == ((), (f"{stem}: {count} named",))
+
+
+def test_a_name_may_promise_any_number_of_files(tmp_path: Path) -> None:
+    (tmp_path / "t-00000-of-999999999999").write_bytes(PLAIN)
+    assert len(run(tmp_path).findings) == 1000
+
+
 KILLED_WHILE_PUTTING = """
 import os, signal, sys
 import pyarrow as pa

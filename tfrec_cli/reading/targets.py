@@ -12,12 +12,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfrec_cli import _kernel
 from tfrec_cli.dataset.manifest import (
     MANIFEST,
     Manifest,
     Shard,
-    SideFile,
     is_broken,
     load_manifest,
     manifest_path,
@@ -28,6 +26,15 @@ from tfrec_cli.dataset.recovery import recover
 from tfrec_cli.dataset.splitnames import split_of
 from tfrec_cli.errors import DamageError, DatasetError, UsageError, shorten
 from tfrec_cli.reading.finding import Finding
+from tfrec_cli.reading.inventory import (
+    Coverage,
+    broken,
+    extra,
+    gap,
+    missing,
+    series,
+    side_files,
+)
 from tfrec_cli.records.framing import HEADER, starts_with_record
 from tfrec_cli.sources.foreign import refuse_foreign
 from tfrec_cli.sources.paths import no_file
@@ -42,12 +49,10 @@ _NAMED = re.compile(
 _BESIDE = re.compile(
     r".*\.(json|ya?ml|txt|md|csv|tsv|parquet|py|idx|index|tfindex|pbtxt)", re.IGNORECASE | re.DOTALL
 )
-_NUMBERED = re.compile(r"(.*)-(\d{5,})-of-(\d{5,})(.*)", re.DOTALL)
 _NO_MANIFEST = (
     "it is not what tfrec wrote, so nobody knows what the dataset should hold. Restore it from a "
     "copy, or remove it to have the files read without one."
 )
-_LOST = "reads the files that are there, without an error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,8 @@ class Target:
 class Dataset:
     """Files that belong together. path: as the user gave it. findings: of files that are not
     there, too many, or beside the shards. home: the folder with the manifest or a schema. asked:
-    what the records must have where somebody says so.
+    what the records must have where somebody says so. notices: how much of it was named, where
+    that is not all.
     """
 
     path: str
@@ -72,6 +78,7 @@ class Dataset:
     findings: tuple[Finding, ...] = field(default=())
     home: str | None = None
     asked: Expectations | None = None
+    notices: tuple[str, ...] = ()
 
     @property
     def owner(self) -> str:
@@ -99,11 +106,12 @@ def roll_forward(path: str) -> None:
 
 
 def find_datasets(
-    paths: Sequence[str], schema: str | None = None, is_sure: bool = False
+    paths: Sequence[str], schema: str | None = None, is_sure: bool = False, apart: bool = False
 ) -> list[Dataset]:
     """What `paths` (folders, files, globs) hold. schema: a file that says what records must have.
     is_sure: whether files that are named are taken for TFRecord, whatever they begin with, as those
-    in folders are that have its name.
+    in folders are that have its name. apart: whether a file in a folder that has a manifest of its
+    own is a dataset by itself there too, rather than one of the folder's files.
 
     Raises DatasetError where there is nothing at a path, or a file that is plainly something else,
     SchemaError for a wrong schema.
@@ -112,9 +120,11 @@ def find_datasets(
     loose: dict[str, Target] = {}
     known: dict[str, Manifest | None] = {}
     found: list[Dataset] = []
-    for path in (match for pattern in paths for match in _matches(pattern)):
+    matches = [(pattern, _matches(pattern)) for pattern in paths]
+    coverage = Coverage.of(matches)
+    for path in (match for _, matched in matches for match in matched):
         if os.path.isdir(path):
-            found += _folders(path)
+            found += _folders(path, known if apart else None)
         elif _is_beside(path, known):
             continue
         elif (dataset := _single(path, known)) is not None:
@@ -122,15 +132,14 @@ def find_datasets(
         else:
             _refuse_no_file(path)
             loose.setdefault(os.path.realpath(path), Target(path, split_of(path)))
+    found = [_completed(dataset, coverage, loose) for dataset in _together(found)]
     if loose:
-        files = tuple(loose.values())
-        name = files[0].path if len(files) == 1 else f"{files[0].path} … {files[-1].path}"
-        found.append(Dataset(name, files))
-    found = list(_distinct(_together(found)))
+        found.append(_loose(tuple(loose.values()), coverage))
     for file in loose.values() if not is_sure else ():
         refuse_foreign(file.path, DatasetError)
     if not found:
         raise DatasetError(f"{shorten(paths[0], 1000)} is no TFRecord file. Name the dataset.")
+    found = list(_distinct(found))
     return found if asked is None else [replace(d, asked=asked) for d in found]
 
 
@@ -172,16 +181,74 @@ def _refuse_no_file(path: str) -> None:
 
 def _together(datasets: Iterable[Dataset]) -> list[Dataset]:
     """Shards of one dataset that were named one by one are one dataset again."""
-    found: dict[int, Dataset] = {}
+    found: dict[int, list[Dataset]] = {}
     for dataset in datasets:
         # A manifest is loaded once, so equal ones of two datasets are two.
-        key = id(dataset.manifest or dataset)
-        if (first := found.get(key)) is None:
-            found[key] = dataset
-        else:
-            files, findings = first.files + dataset.files, first.findings + dataset.findings
-            found[key] = replace(first, files=files, findings=findings)
-    return list(found.values())
+        found.setdefault(id(dataset.manifest or dataset), []).append(dataset)
+    return [parts[0] if len(parts) == 1 else _joined(parts) for parts in found.values()]
+
+
+def _joined(parts: Sequence[Dataset]) -> Dataset:
+    files = tuple(dict.fromkeys(file for part in parts for file in part.files))
+    findings = tuple(dict.fromkeys(finding for part in parts for finding in part.findings))
+    name = _names(dict.fromkeys(part.path for part in parts))
+    return replace(parts[0], path=name, files=files, findings=findings)
+
+
+def _names(paths: Iterable[str]) -> str:
+    first, *others = paths
+    return f"{first} … {others[-1]}" if others else first
+
+
+def _completed(dataset: Dataset, coverage: Coverage, loose: dict[str, Target]) -> Dataset:
+    """A dataset of which shards were named, with what was named beside them, which is taken from
+    `loose`, and what a pattern would have named were it there.
+    """
+    if dataset.manifest is None or dataset.path == dataset.home:
+        return dataset
+    shards = dataset.manifest.shards
+    named = [file.path for file in dataset.files]
+    named += [f.file for f in dataset.findings if f.kind == "missing shard"]
+    folder, names = os.path.dirname(named[0]), set(map(os.path.basename, named))
+    if dataset.home != (folder or "."):
+        return dataset  # a single file, whose manifest lies elsewhere
+    absent = [
+        missing(path, shard, "nothing")
+        for shard in shards
+        if shard.name not in names and coverage.covers(path := os.path.join(folder, shard.name))
+    ]
+    extras = [real for real, file in loose.items() if _is_beside_shards(file.path, folder)]
+    files = tuple(loose.pop(real) for real in extras)
+    count = len(names) + len(absent)
+    return replace(
+        dataset,
+        files=dataset.files + files,
+        findings=(*dataset.findings, *absent, *(extra(file.path) for file in files)),
+        notices=() if count == len(shards) else (_partial(dataset.path, count, len(shards)),),
+    )
+
+
+def _is_beside_shards(path: str, folder: str) -> bool:
+    where, name = os.path.split(path)
+    return where == folder and _is_data(folder, name)
+
+
+def _loose(files: tuple[Target, ...], coverage: Coverage) -> Dataset:
+    """Files without a manifest that were named one by one or by patterns."""
+    findings: list[Finding] = []
+    notices: list[str] = []
+    for one in series(file.path for file in files):
+        gaps = [path for path in one.gaps if coverage.covers(path)]
+        findings += [gap(path, one.count) for path in gaps]
+        if one.found and len(gaps) < len(one.gaps):
+            notices.append(_partial(one.name, one.found + len(gaps), one.count))
+    name = _names(file.path for file in files)
+    return Dataset(name, files, findings=tuple(findings), notices=tuple(notices))
+
+
+def _partial(name: str, count: int, total: int) -> str:
+    verb = "was" if count == 1 else "were"
+    return f"{shorten(name, 1000)}: {count:,} of {total:,} shards {verb} named"
 
 
 def _distinct(datasets: Iterable[Dataset]) -> Iterator[Dataset]:
@@ -194,32 +261,58 @@ def _distinct(datasets: Iterable[Dataset]) -> Iterator[Dataset]:
             yield dataset
 
 
-def _folders(path: str) -> list[Dataset]:
-    """The dataset in a folder, or, where it is none of ours, all that are below it."""
+def _folders(path: str, known: dict[str, Manifest | None] | None) -> list[Dataset]:
+    """The dataset in a folder, or, where it is none of ours, all that are below it. known: the
+    manifests loaded so far, where single files that have one are datasets by themselves.
+    """
     found: list[Dataset] = []
     files: list[str] = []
-    broken: list[Finding] = []
+    faults: list[Finding] = []
     for folder, names, here in os.walk(path, onerror=_refuse):
+        hidden = [name for name in names if name.startswith(".")]
         names[:] = sorted(name for name in names if not name.startswith("."))
         try:
             manifest = load_manifest(folder)
         except DamageError as error:
-            broken.append(_broken(folder, error))
+            faults.append(broken(folder, error))
             manifest = None
         if manifest is not None:
             found.append(_ours(folder, manifest))
             names.clear()
             continue
         data = [os.path.join(folder, n) for n in sorted(here) if _is_data(folder, n)]
-        if data and not broken and is_broken(Path(folder, MANIFEST)):
-            broken.append(_broken(folder, DamageError(_NO_MANIFEST)))
-        files += data
-    if files or broken:
+        if data and not faults and is_broken(Path(folder, MANIFEST)):
+            faults.append(broken(folder, DamageError(_NO_MANIFEST)))
+        own = [] if known is None else _own(folder, hidden, data, known)
+        found += own
+        files += _others(data, own)
+    if files or faults:
         targets = tuple(Target(file, split_of(file)) for file in files)
-        found.append(Dataset(path, targets, None, (*broken, *_gaps(files)), path))
+        gaps = [gap(path, one.count) for one in series(files) for path in one.gaps]
+        found.append(Dataset(path, targets, None, (*faults, *gaps), path))
     if not found:
         raise DatasetError(f"{shorten(path, 1000)}: no TFRecord file is in this folder.")
     return found
+
+
+def _own(
+    folder: str, hidden: Iterable[str], data: Iterable[str], known: dict[str, Manifest | None]
+) -> list[Dataset]:
+    """The files in a folder whose manifest is in one of its `hidden` folders, there or not."""
+    homes = {os.path.abspath(os.path.join(folder, name)) for name in hidden}
+    paths = {path for path in data if homes and os.fspath(manifest_path(path).parent) in homes}
+    for home in homes:
+        with suppress(DamageError):  # told of the file itself
+            manifest = _load(home, known)
+            paths |= {os.path.join(folder, s.name) for s in manifest.shards} if manifest else set()
+    found = [_single(path, known) for path in sorted(paths)]
+    return [dataset for dataset in found if dataset is not None]
+
+
+def _others(files: Iterable[str], datasets: Iterable[Dataset]) -> list[str]:
+    """The files that are none of the datasets'."""
+    taken = {file.path for dataset in datasets for file in dataset.files}
+    return [file for file in files if file not in taken]
 
 
 def _refuse(error: OSError) -> None:
@@ -242,24 +335,6 @@ def _is_data(folder: str, name: str) -> bool:
         return False
 
 
-def _gaps(files: Iterable[str]) -> list[Finding]:
-    """Shards that the names of the others promise."""
-    groups: dict[tuple[str, int, str], set[int]] = {}
-    for file in files:
-        if match := _NUMBERED.fullmatch(file):
-            groups.setdefault((match[1], int(match[3]), match[4]), set()).add(int(match[2]))
-    return [
-        Finding(
-            f"{stem}-{number:05d}-of-{count:05d}{suffix}",
-            "missing shard",
-            f"the names of the others say that there are {count}",
-            tensorflow=_LOST,
-        )
-        for (stem, count, suffix), numbers in groups.items()
-        for number in sorted(set(range(count)) - numbers)[:1000]
-    ]
-
-
 def _ours(folder: str, manifest: Manifest) -> Dataset:
     """A dataset folder with a manifest."""
     names = {shard.name: split.name for split in manifest.splits for shard in split.shards}
@@ -267,18 +342,15 @@ def _ours(folder: str, manifest: Manifest) -> Dataset:
     for shard in manifest.shards:
         path = os.path.join(folder, shard.name)
         if found := no_file(path):
-            findings.append(_missing(path, shard, found))
+            findings.append(missing(path, shard, found))
         else:
             files.append(Target(path, names[shard.name], shard))
     for name in sorted(os.listdir(folder)):
         if name not in manifest.names and _is_data(folder, name):
             path = os.path.join(folder, name)
             files.append(Target(path, split_of(name)))
-            text = "the manifest has no such shard; it was not written with the others"
-            findings.append(
-                Finding(path, "extra shard", text, tensorflow="reads it where a pattern matches")
-            )
-    findings += _side_files(Path(folder), manifest)
+            findings.append(extra(path))
+    findings += side_files(Path(folder), manifest)
     return Dataset(folder, tuple(files), manifest, tuple(findings), folder)
 
 
@@ -293,10 +365,10 @@ def _single(path: str, known: dict[str, Manifest | None]) -> Dataset | None:
         own = _load(home, known)
         manifest = own or _load(folder, known)
     except DamageError as error:
-        return Dataset(path, _unknown(path), findings=(_broken(path, error),))
+        return Dataset(path, _unknown(path), findings=(broken(path, error),))
     if own is None and Path(home) != Path(folder) and is_broken(Path(home, MANIFEST)):
-        broken = _broken(path, DamageError(_NO_MANIFEST))
-        return Dataset(path, _unknown(path), findings=(broken,))
+        fault = broken(path, DamageError(_NO_MANIFEST))
+        return Dataset(path, _unknown(path), findings=(fault,))
     places = (
         {s.name: (s, split.name) for split in manifest.splits for s in split.shards}
         if manifest
@@ -305,10 +377,10 @@ def _single(path: str, known: dict[str, Manifest | None]) -> Dataset | None:
     if manifest is None or name not in places:
         return None
     shard, split = places[name]
-    findings = _side_files(Path(home), manifest) if own else []
+    findings = side_files(Path(home), manifest) if own else []
     where = home if own else folder
     if found := no_file(path):
-        return Dataset(path, (), manifest, (_missing(path, shard, found), *findings), where)
+        return Dataset(path, (), manifest, (missing(path, shard, found), *findings), where)
     # The split of a single file is `train` where nobody said anything else.
     split = (split_of(path) or split) if own else split
     return Dataset(path, (Target(path, split, shard),), manifest, tuple(findings), where)
@@ -337,41 +409,3 @@ def _load(folder: str, known: dict[str, Manifest | None]) -> Manifest | None:
     if folder not in known:
         known[folder] = read_manifest(Path(folder) / MANIFEST)
     return known[folder]
-
-
-def _missing(path: str, shard: Shard, found: str) -> Finding:
-    """found: what is there in its place."""
-    return Finding(
-        path,
-        "missing shard",
-        f"it {_in_place(found)}, but the manifest has it with {shard.records:,} records",
-        tensorflow=_LOST,
-        records=shard.records,
-    )
-
-
-def _broken(folder: str, error: DamageError) -> Finding:
-    return Finding(os.fspath(manifest_path(folder)), "manifest", str(error).rstrip("."))
-
-
-def _side_files(folder: Path, manifest: Manifest) -> list[Finding]:
-    places = [(os.fspath(folder / file.name), file) for file in manifest.files]
-    faults = [(path, _side_fault(path, file)) for path, file in places]
-    return [Finding(path, "side file", text) for path, text in faults if text is not None]
-
-
-def _side_fault(path: str, file: SideFile) -> str | None:
-    """What is wrong with a file beside the shards, if anything."""
-    if (found := no_file(path)) is not None:
-        return f"it {_in_place(found)}, but the manifest has it"
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        return f"it cannot be read ({error.strerror})"
-    if (len(data), _kernel.crc32c(data)) == (file.bytes, file.crc32c):
-        return None
-    return "it is not the file that was written with the shards"
-
-
-def _in_place(found: str) -> str:
-    return "is not there" if found == "nothing" else f"is {found}"

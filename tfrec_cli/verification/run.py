@@ -48,7 +48,7 @@ def verify(options: VerifyOptions, reporter: Reporter = SILENT) -> Report:
     """
     for path in options.paths:
         roll_forward(path)
-    datasets = find_datasets(options.paths, options.schema)
+    datasets = find_datasets(options.paths, options.schema, apart=True)
     reporter.stage("verify", None)
     results = [_Result(dataset) for dataset in datasets]
     jobs = [(result, target) for result in results for target in result.dataset.files]
@@ -175,7 +175,7 @@ class _Result:
                 "missing or others than those written cannot be told"
             )
         full = [f"{self.dataset.path}: only its first 100,000 features were checked"]
-        return [*self._notices, *odd, *(full if self._is_full else [])]
+        return [*self.dataset.notices, *self._notices, *odd, *(full if self._is_full else [])]
 
     def _lacks_manifest(self) -> bool:
         """Whether the schema is here that is written with a manifest, but none."""
