@@ -6,6 +6,7 @@ import gzip
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -314,6 +315,54 @@ def test_empty_members_before_others_are_found(tmp_path: Path) -> None:
     assert places(look(tmp_path / "a.gz", first + empty + rest)) == [("empty member", 1, ENDS[0])]
     assert places(look(tmp_path / "b.gz", empty + first + rest)) == [("empty member", 0, 0)]
     assert places(look(tmp_path / "c.gz", first + rest + empty)) == []
+
+
+TEXT = framed(examples(x=range(20000)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts", "wrong"),
+    [
+        ("empty member", [PLAIN, b"", b"", TEXT], {}),
+        ("empty member", [b"", PLAIN], {}),
+        ("header", [PLAIN, PLAIN], {2: 0}),
+        ("trailer", [PLAIN, PLAIN], {-5: 0}),
+        ("trailer", [PLAIN, PLAIN], {-1: 0xFF}),
+    ],
+)
+def test_what_is_around_the_records_has_its_place(
+    tmp_path: Path, kind: str, parts: list[bytes], wrong: dict[int, int]
+) -> None:
+    """The place is that of the second member, where the first is not the empty one."""
+    members = [bytearray(gzip.compress(part)) for part in parts]
+    for at, byte in wrong.items():
+        members[1][at] = byte
+    begin = len(members[0]) if parts[0] else 0
+    if kind == "trailer":
+        begin += len(members[1]) - 8
+    (finding,) = look(tmp_path / "a.gz", b"".join(members)).findings
+    assert finding.kind == kind
+    assert f"(byte {begin:,} of the file)" in finding.text
+
+
+def test_the_place_of_a_zlib_trailer(tmp_path: Path) -> None:
+    data = zlib.compress(PLAIN)
+    for end in (flipped(data[-4:], 3), data[-4:-2]):
+        (finding,) = look(tmp_path / "a.zz", data[:-4] + end).findings
+        assert f"(byte {len(data) - 4:,} of the file)" in finding.text
+
+
+@pytest.mark.parametrize(("suffix", "bits"), [("gz", 31), ("zz", 15)])
+@pytest.mark.parametrize("count", [1, 1000, 20000])
+def test_compressed_data_is_wrong_where_it_cannot_be_inflated(
+    tmp_path: Path, suffix: str, bits: int, count: int
+) -> None:
+    pack = zlib.compressobj(wbits=bits)
+    data = pack.compress(TEXT[: 44 * count]) + pack.flush(zlib.Z_FULL_FLUSH)
+    (finding, *_) = look(tmp_path / f"a.{suffix}", data + b"\xff" * 70_000).findings
+    assert finding.kind == "compressed data"
+    (place,) = re.findall(r"\(byte ([\d,]+) of the file\)", finding.text)
+    assert len(data) - 8 <= int(place.replace(",", "")) <= len(data) + 1
 
 
 def test_a_second_zlib_stream_is_found(tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ class Fault:
     """Something wrong around the records.
 
     kind: `truncated`, `compressed data`, `header`, `trailer`, `empty member` or `trailing data`.
-    offset: bytes of content before it. at: where it is in the file as it lies on the disk.
+    offset: bytes of content before it. at: where it is in the file as it lies on the disk: the
+    start of the member, header, trailer or data that is meant, or the end of a file that is cut.
     """
 
     kind: str
@@ -144,9 +145,11 @@ class ContentStream:
             filled += len(part)
         return filled
 
-    def fault(self, kind: str, text: str) -> None:
-        """Note a fault at the content's end so far."""
-        self.faults.append(Fault(kind, self.total, self.raw.at, text))
+    def fault(self, kind: str, text: str, at: int | None = None) -> None:
+        """Note a fault at the content's end so far, and at the place in the file where reading
+        stands, or `at`.
+        """
+        self.faults.append(Fault(kind, self.total, self.raw.at if at is None else at, text))
 
 
 def _inflates(head: bytes) -> bool:
@@ -162,26 +165,29 @@ def _gzip(stream: ContentStream) -> Iterator[bytes]:
     """The content of all members. TensorFlow stops at an empty one without a word, so one is a
     fault where content follows.
     """
-    raw, empty = stream.raw, False
+    raw, empty = stream.raw, -1
     while head := raw.take(2):
+        begin = raw.at - len(head)
         if head != b"\x1f\x8b"[: len(head)]:
             raw.unread(head)
             _trailing(stream, "no GZIP member")
             return
         if fault := _gzip_header(raw, head):
-            stream.fault(*fault)
+            stream.fault(*fault, begin if fault[0] == "header" else None)
             return
         size, crc = 0, 0
         for chunk in _Inflate(stream):
-            if empty:
-                stream.fault("empty member", "a GZIP member without content stands before it")
-                empty = False
+            if empty >= 0:
+                text = "a GZIP member without content stands before it"
+                stream.fault("empty member", text, empty)
+                empty = -1
             size, crc = size + len(chunk), zlib.crc32(chunk, crc)
             stream.total += len(chunk)
             yield chunk
         if stream.faults and stream.faults[-1].kind in ("compressed data", "truncated"):
             return
-        empty |= not size
+        if not size and empty < 0:
+            empty = begin
         _gzip_trailer(stream, size, crc)
 
 
@@ -215,20 +221,20 @@ def _text(raw: RawFile) -> bytes:
 
 
 def _gzip_trailer(stream: ContentStream, size: int, crc: int) -> None:
-    trailer = stream.raw.take(8)
+    at, trailer = stream.raw.at, stream.raw.take(8)
     if len(trailer) < 8:
-        stream.fault("trailer", f"{len(trailer)} of the 8 bytes of the GZIP trailer are there")
+        stream.fault("trailer", f"{len(trailer)} of the 8 bytes of the GZIP trailer are there", at)
     elif trailer[:4] != struct.pack("<I", crc):
-        stream.fault("trailer", "the CRC-32 in the GZIP trailer is not that of the content")
+        stream.fault("trailer", "the CRC-32 in the GZIP trailer is not that of the content", at)
     elif trailer[4:] != struct.pack("<I", size & 0xFFFFFFFF):
-        stream.fault("trailer", "the size in the GZIP trailer is not that of the content")
+        stream.fault("trailer", "the size in the GZIP trailer is not that of the content", at)
 
 
 def _zlib(stream: ContentStream) -> Iterator[bytes]:
     """The content of the one stream; TensorFlow reads nothing of what follows it."""
     head = stream.raw.take(2)
     if head[1] & 0x20:
-        stream.fault("header", "the ZLIB stream needs a dictionary, which no TFRecord file has")
+        stream.fault("header", "the ZLIB stream needs a dictionary, which no TFRecord file has", 0)
         return
     adler = 1
     for chunk in _Inflate(stream):
@@ -237,11 +243,11 @@ def _zlib(stream: ContentStream) -> Iterator[bytes]:
         yield chunk
     if stream.faults:
         return
-    trailer = stream.raw.take(4)
+    at, trailer = stream.raw.at, stream.raw.take(4)
     if len(trailer) < 4:
-        stream.fault("trailer", f"{len(trailer)} of the 4 bytes of the ZLIB trailer are there")
+        stream.fault("trailer", f"{len(trailer)} of the 4 bytes of the ZLIB trailer are there", at)
     elif trailer != struct.pack(">I", adler):
-        stream.fault("trailer", "the Adler-32 in the ZLIB trailer is not that of the content")
+        stream.fault("trailer", "the Adler-32 in the ZLIB trailer is not that of the content", at)
     if head := stream.raw.take(HEADER):
         stream.raw.unread(head)
         _trailing(stream, "a second ZLIB stream" if sniff(head) == "zlib" else "no records")
@@ -272,8 +278,9 @@ class _Inflate:
             try:
                 chunk = inflate.decompress(data, _CHUNK)
             except zlib.error as error:
-                yield from _salvage(before, data)
-                self._stream.fault("compressed data", f"it cannot be inflated ({error})")
+                left = yield from _salvage(before, data)
+                text = f"it cannot be inflated ({error})"
+                self._stream.fault("compressed data", text, raw.at - left)
                 return
             if chunk:
                 yield chunk
@@ -286,8 +293,10 @@ class _Inflate:
         raw.unread(inflate.unused_data)
 
 
-def _salvage(inflate: Any, data: bytes) -> Iterator[bytes]:
-    """What can still be inflated before the fault in `data`, to the byte."""
+def _salvage(inflate: Any, data: bytes) -> Generator[bytes, None, int]:
+    """What can still be inflated before the fault in `data`, to the byte. Returns how many bytes of
+    `data` are left then.
+    """
     for step in (4096, 64, 1):
         while True:
             before = inflate.copy()
@@ -297,6 +306,7 @@ def _salvage(inflate: Any, data: bytes) -> Iterator[bytes]:
                 inflate = before
                 break
             if not chunk:
-                return
+                return len(data)
             yield chunk
             data = inflate.unconsumed_tail
+    return len(data)
