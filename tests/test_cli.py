@@ -293,6 +293,7 @@ def test_signals_leave_nothing_behind(
     assert process.returncode == code, error
     assert word in error
     assert b"Traceback" not in error
+    assert b"" not in error.splitlines()
     left = [p for p in sorted(people.iterdir()) if not p.name.endswith(".tfrec-lock")]
     assert left == before
 
@@ -387,7 +388,66 @@ def test_a_signal_that_python_lost_is_raised_at_the_next_step() -> None:
         "    print('unwound')\n"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-    assert result.stdout == b"unwound\n", result.stderr
+    assert (result.stdout, result.stderr) == (b"unwound\n", b"")
+
+
+@pytest.mark.parametrize(
+    ("code", "exits", "error"),
+    [
+        ("atexit.register(send)", 0, b""),
+        ("sys.argv[1:] = ['nothing']; sys.stderr = Writer(send)", 2, b"nothing"),
+        ("atexit.register(lambda: setattr(sys, 'stdout', Writer(send, time.sleep, 60)))", 143, b""),
+    ],
+    ids=["what runs at exit", "an error is told", "the reader does not read"],
+)
+def test_signals_once_the_work_is_over(code: str, exits: int, error: bytes) -> None:
+    """They neither break the last steps nor are told; nobody waits for a reader, though."""
+    code = f"""
+import atexit, functools, io, os, signal, sys, time
+from tfrec_cli.cli import main
+
+send = functools.partial(os.kill, os.getpid(), signal.SIGTERM)
+
+class Writer(io.StringIO):
+    def __init__(self, send, wait=id, *given):
+        super().__init__()
+        self.send, self.wait, self.given = send, wait, given
+
+    def write(self, text):
+        self.send()
+        return os.write(2, text if isinstance(text, bytes) else text.encode())
+
+    def flush(self):
+        if self.given:
+            self.send()
+            self.wait(*self.given)
+
+sys.argv = ["tfrec", "--version"]
+{code}
+main()
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=False, timeout=30,
+        preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL),
+    )  # fmt: skip
+    assert result.returncode == exits, result.stderr
+    assert len(result.stderr.splitlines()) == bool(error)
+    assert error in result.stderr
+
+
+def test_a_terminal_gets_a_line_of_its_own_after_ctrl_c(people: Path) -> None:
+    (people / "big.csv").write_text("a,b\n" + "".join(f"{i},{i**7}\n" for i in range(200_000)))
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tfrec_cli", *SEVERAL, "-q"], cwd=people, stdout=subprocess.DEVNULL,
+        stderr=follower, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    os.close(follower)
+    wait_for_files(people, "data/*")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert os.read(leader, 10_000).startswith(b"\r\ntfrec: interrupted")
+    os.close(leader)
 
 
 def test_shells_complete_commands_and_options(people: Path) -> None:

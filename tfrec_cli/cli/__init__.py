@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 
 import click
 
+from tfrec_cli.cli import signals
 from tfrec_cli.cli.common import print_version, say
-from tfrec_cli.cli.signals import caught, watch
 from tfrec_cli.errors import TfrecError
 from tfrec_cli.interruption import HungUp, Terminated
 
@@ -33,6 +33,10 @@ class _PipeClosed(Exception):
     """Nobody reads on. Of a BrokenPipeError itself click makes an exit with code 1."""
 
 
+class _Interrupted(BaseException):
+    """Ctrl-C. For a KeyboardInterrupt itself click prints an empty line, wherever that goes."""
+
+
 class _Commands(click.Group):
     """The commands, in the order in which they are met."""
 
@@ -41,6 +45,8 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError as error:
             raise _PipeClosed from error
+        except KeyboardInterrupt as error:
+            raise _Interrupted from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
@@ -117,27 +123,33 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     code = _run(args)
     if args is None:
         _leave(code)
-    sys.exit(code)
+    sys.exit(_flushed(code))
 
 
 def _run(args: Sequence[str] | None) -> int:
     """Run a command; what it leaves for the process to exit with."""
-    if args is None:
-        # Imports make objects by the hundred thousand, none of them garbage.
-        gc.set_threshold(100_000)
-        watch()
-    if not sys.warnoptions:
-        # Warnings of libraries are for programmers; users get notices and errors.
-        warnings.simplefilter("ignore")
     state = {"debug": False}
     try:
+        _prepare(args)
         result = cli.main(args=args, prog_name="tfrec", standalone_mode=False, obj=state)
+        signals.is_over = args is None
         code = result if isinstance(result, int) else 0
     except BaseException as error:
+        signals.is_over = args is None
         if state["debug"] and not isinstance(error, SystemExit):
             raise
         code = _report(error)
-    return code if _flush() or code else PIPE_CLOSED
+    return code
+
+
+def _prepare(args: Sequence[str] | None) -> None:
+    if args is None:
+        # Imports make objects by the hundred thousand, none of them garbage.
+        gc.set_threshold(100_000)
+        signals.watch()
+    if not sys.warnoptions:
+        # Warnings of libraries are for programmers; users get notices and errors.
+        warnings.simplefilter("ignore")
 
 
 def _leave(code: int) -> NoReturn:
@@ -146,14 +158,19 @@ def _leave(code: int) -> NoReturn:
     What was registered to run at exit runs: temporary files go away, logs are closed.
     """
     atexit._run_exitfuncs()
-    _flush()
-    os._exit(code)
+    signals.exit_at_once()
+    os._exit(_flushed(code))
+
+
+def _flushed(code: int) -> int:
+    """The exit code, once what is buffered is written out."""
+    return code if _flush() or code else PIPE_CLOSED
 
 
 def _report(error: BaseException) -> int:
     """Say what went wrong in one line; return the exit code."""
     # What a signal raised may have come out as something else.
-    error = caught() or error
+    error = signals.caught() or error
     if isinstance(error, _PipeClosed | BrokenPipeError):
         return PIPE_CLOSED
     if isinstance(error, SystemExit):
@@ -162,7 +179,8 @@ def _report(error: BaseException) -> int:
         return _say(f"hung up on (SIGHUP); {_KEPT}", 129)
     if isinstance(error, Terminated):
         return _say(f"terminated; {_KEPT}", 143)
-    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+    if isinstance(error, (KeyboardInterrupt, _Interrupted, click.Abort)):
+        _leave_line()
         return _say("interrupted; nothing half-written was left behind.", 130)
     if isinstance(error, _HELP_WANTED):
         click.echo(error.format_message(), err=True)  # type: ignore[attr-defined]
@@ -184,6 +202,12 @@ def _say(message: str, code: int) -> int:
     line = " ".join(message.split())
     say(f"tfrec: {line}", err=True)
     return code
+
+
+def _leave_line() -> None:
+    """End the line in which a terminal has put `^C`."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        click.echo(err=True)
 
 
 def _see_help(error: click.UsageError) -> str:
