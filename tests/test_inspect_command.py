@@ -19,6 +19,7 @@ from tfrec_cli.inspection.sample import PIECES, RecordSample
 from tfrec_cli.reading.chunks import read_chunks
 from tfrec_cli.reading.payloads import kind_of
 from tfrec_cli.reading.targets import Target
+from tfrec_cli.reading.values import is_text, text_of
 from tfrec_cli.records.framing import frame
 
 
@@ -206,6 +207,16 @@ def test_sequence_examples_and_their_feature_lists(tmp_path):
 )
 def test_kinds_of_payloads(data, kind):
     assert kind_of(data) == kind
+
+
+@pytest.mark.parametrize("size", [(1 << 20) - 1, 1 << 20, 3 << 20])
+@pytest.mark.parametrize(("end", "kind"), [("", "text"), ("\0", "bytes of no known kind")])
+def test_long_payloads_are_looked_at_in_pieces(size, end, kind):
+    text = ("x" * (size - 1) + "é" * 10 + end).encode()
+    assert is_text(memoryview(text)) == (text_of(text) is not None)
+    assert kind_of(text) == kind
+    assert kind_of(b'["' + text + b'"] ') == ("JSON" if kind == "text" else kind)
+    assert not is_text(memoryview(text[: size + 2]))
 
 
 def test_the_sample_is_small_and_from_everywhere(tmp_path):

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -125,13 +126,15 @@ def test_payloads_that_are_no_example_are_named_once(tmp_path: Path) -> None:
     assert (report.findings, report.records) == ((), 6)
     (notice,) = report.notices
     assert "2 of 6 records are no tf.train.Example" in notice
+    (notice,) = look(tmp_path / "b.tfrecord", framed([b"a"])).notices
+    assert "1 of 1 record is no tf.train.Example" in notice
     assert "record 0" in notice
 
 
 def test_sequence_examples_are_named(tmp_path: Path) -> None:
     report = look(tmp_path / "a.tfrecord", framed([RECORDS[0], RECORDS[1] + b"\x12\x00"]))
     assert report.findings == ()
-    assert "1 of 2 records are tf.train.SequenceExample" in report.notices[0]
+    assert "1 of 2 records is tf.train.SequenceExample" in report.notices[0]
 
 
 # Damage to records
@@ -203,6 +206,17 @@ def test_records_too_long_to_hold_are_checked_all_the_same(
         path.write_bytes(data[:2000])
         report = check_in_blocks(path, block)
         assert [(f.kind, f.record) for f in report.findings] == [("truncated", 1)]
+
+
+@pytest.mark.parametrize("data", [examples(x=["x" * (48 << 20)])[0], b"\xff" * (48 << 20)])
+def test_a_large_record_is_in_memory_once(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a").write_bytes(frame(data))
+    tracemalloc.start()
+    try:
+        assert run(tmp_path / "a").records == 1
+        assert tracemalloc.get_traced_memory()[1] < len(data) + (16 << 20)
+    finally:
+        tracemalloc.stop()
 
 
 def check_in_blocks(path: Path, block: int) -> Any:
@@ -306,7 +320,7 @@ def test_damage_inside_a_sound_container_is_placed(tmp_path: Path) -> None:
 def test_what_follows_the_members_is_found(tmp_path: Path, after: bytes) -> None:
     report = look(tmp_path / "a.gz", PACK["gzip"](PLAIN) + after)
     assert places(report) == [("trailing data", 4, len(PLAIN))]
-    assert f"{len(after)} bytes" in report.findings[0].text
+    assert f"{len(after)} byte{'s' * (len(after) > 1)} behind" in report.findings[0].text
     assert ("zero" in report.findings[0].text) == (not after.strip(b"\0"))
 
 

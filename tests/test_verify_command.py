@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tfrec_cli import _kernel
 from tfrec_cli.records.framing import frame
 
 
@@ -114,6 +116,33 @@ def test_a_schema_names_features(people: Path) -> None:
     result = tfrec("verify", "people", "--schema", "s.yaml", cwd=people)
     assert result.returncode == 3
     assert "feature id: kind: int64 in 3 records, expected bytes" in result.stdout
+
+
+def test_a_schema_is_called_by_its_name(people: Path) -> None:
+    (people / "s.yaml").write_text("version: 1\nfeatures: {nobody: int64}\n")
+    result = tfrec("verify", "people", "--schema", "s.yaml", cwd=people)
+    assert "unknown feature: s.yaml has no such feature (" in result.stdout
+    assert "features by s.yaml" in result.stdout
+    assert "features by the manifest" in tfrec("verify", "people", cwd=people).stdout
+
+
+def test_a_file_that_memory_is_too_small_for_is_named(tmp_path: Path) -> None:
+    """The others are read all the same."""
+    length = (1 << 31) - 100
+    header = length.to_bytes(8, "little")
+    header += _kernel.masked_crc32c(header).to_bytes(4, "little")
+    with open(tmp_path / "a.tfrecord", "wb") as file:
+        file.write(header)
+        file.truncate(12 + length + 4)
+    (tmp_path / "b.tfrecord").write_bytes(frame(b""))
+    result = subprocess.run(
+        [sys.executable, "-m", "tfrec_cli", "verify", "a.tfrecord", "b.tfrecord", "-j", "1"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)),
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert "1 record in 1 file" in result.stdout
+    assert "tfrec: a.tfrecord: out of memory: its largest record must fit" in result.stderr
 
 
 def test_convert_verify_wants_a_file_it_can_read(people: Path) -> None:

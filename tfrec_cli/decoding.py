@@ -63,7 +63,7 @@ def decode_example(data: bytes | memoryview) -> dict[str, Values]:
     return {e.key.decode("utf-8", "surrogateescape"): _values(e.kind, e.values) for e in entries}
 
 
-def message_fields(data: bytes) -> list[int]:
+def message_fields(data: bytes | memoryview) -> list[int]:
     """The numbers of the fields of a protobuf message of any kind, sorted.
 
     Raises NoExampleError where `data` is no message, or one without fields.

@@ -112,6 +112,9 @@ _KEPT = "nothing half-written was left behind, and convert keeps what it finishe
 
 # What Python and the system's loader say where a thread or a library finds no room.
 _NO_MEMORY = ("can't start new thread", "failed to map segment", "annot allocate memory")
+_NO_MEMORY_LEFT = (
+    "out of memory. Use fewer jobs (-j 1); where Parquet is converted, smaller row groups help too."
+)
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
@@ -192,7 +195,7 @@ def _report(error: BaseException) -> int:
     if isinstance(error, TfrecError):
         return _say(str(error), error.exit_code)
     if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
-        return _say("out of memory. Use fewer jobs (-j 1), or smaller row groups in the source.", 1)
+        return _say(_NO_MEMORY_LEFT, 1)
     if isinstance(error, OSError):
         return _say(_system(error), 1)
     return _say(f"{type(error).__name__}: {error} (a fault in tfrec: --debug shows where)", 1)

@@ -102,10 +102,15 @@ def _print(report: Report, seconds: float, quiet: bool) -> None:
 
 
 def _summary(dataset: DatasetSummary) -> str:
+    from tfrec_cli.verification.findings import words_of
+
     checked = ["checksums"]
     if dataset.manifest:
         checked.append("manifest")
-    checked.append(f"features by the {dataset.schema}" if dataset.schema else "kinds of features")
+    if dataset.schema:
+        checked.append(f"features by {words_of(dataset.schema)}")
+    else:
+        checked.append("kinds of features")
     counts = f"{counted(dataset.records, 'record')} in {counted(dataset.files, 'file')}"
     return f"{dataset.path}: {counts}; checked: {', '.join(checked)}"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tfrec_cli import _kernel
 from tfrec_cli.dataset.manifest import Manifest, Shard, SideFile, manifest_path
-from tfrec_cli.errors import DamageError
+from tfrec_cli.errors import DamageError, counted
 from tfrec_cli.reading.finding import Finding
 from tfrec_cli.sources.paths import no_file
 
@@ -85,7 +85,7 @@ def missing(path: str, shard: Shard, found: str) -> Finding:
     return Finding(
         path,
         "missing shard",
-        f"it {_in_place(found)}, but the manifest has it with {shard.records:,} records",
+        f"it {_in_place(found)}, but the manifest has it with {counted(shard.records, 'record')}",
         tensorflow=_LOST,
         records=shard.records,
     )

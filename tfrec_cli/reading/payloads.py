@@ -10,7 +10,7 @@ import numpy as np
 
 from tfrec_cli.decoding import NoExampleError, message_fields
 from tfrec_cli.errors import listed
-from tfrec_cli.reading.values import other_format, text_of
+from tfrec_cli.reading.values import is_text, other_format
 from tfrec_cli.records.framing import FOOTER, HEADER
 from tfrec_cli.sources.imageheader import image_format
 
@@ -49,7 +49,7 @@ def look_at(path: str, data: memoryview, ends: np.ndarray, odd: np.ndarray) -> l
     found: dict[str, list[int]] = {}
     for number in looked.tolist():
         start = int(ends[number - 1]) if number else 0
-        kind = kind_of(bytes(data[start + HEADER : int(ends[number]) - FOOTER]))
+        kind = kind_of(data[start + HEADER : int(ends[number]) - FOOTER])
         found.setdefault(kind, []).append(number)
     counts = _shared(len(odd), [len(numbers) for numbers in found.values()])
     sampled = len(looked) < len(odd) and len(found) > 1
@@ -93,29 +93,31 @@ class OddKinds:
         return listed(shown, _SHOWN)
 
 
-def kind_of(data: bytes) -> str:
-    """A word or two on bytes of any kind."""
-    if (image := image_format(data)) is not None:
+def kind_of(data: bytes | memoryview) -> str:
+    """A word or two on bytes of any kind, which are not copied."""
+    view = memoryview(data)
+    head = bytes(view[:_PARSED])
+    if (image := image_format(head)) is not None:
         return f"{image} images"
-    if (text := text_of(data)) is not None:
-        return "JSON" if _is_json(text) else "text"
-    if (other := other_format(data)) is not None:
+    if is_text(view):
+        return "JSON" if _is_json(view) else "text"
+    if (other := other_format(head)) is not None:
         return other
     try:
-        fields = message_fields(data)
+        fields = message_fields(view)
     except NoExampleError:
         return "bytes of no known kind"
     names = listed([str(number) for number in fields], _SHOWN)
     return f"another protobuf message (fields {names})"
 
 
-def _is_json(text: str) -> bool:
-    text = text.strip()
-    if (text[:1], text[-1:]) not in (("{", "}"), ("[", "]")):
+def _is_json(text: memoryview) -> bool:
+    first, last = bytes(text[:_PARSED]).lstrip()[:1], bytes(text[-_PARSED:]).rstrip()[-1:]
+    if (first, last) not in ((b"{", b"}"), (b"[", b"]")):
         return False
     if len(text) > _PARSED:
         return True
     try:
-        return isinstance(json.loads(text), dict | list)
+        return isinstance(json.loads(bytes(text)), dict | list)
     except (ValueError, RecursionError):
         return False

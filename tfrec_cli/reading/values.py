@@ -7,6 +7,7 @@ what they start with: `<jpeg 640×480, 31.2 kB>`, `<17 bytes: 00 01 02 …>`.
 from __future__ import annotations
 
 import base64
+import codecs
 import math
 import re
 from typing import Any
@@ -32,6 +33,7 @@ _OTHERS = (
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SHOWN_BYTES = 8
+_PIECE = 1 << 20
 
 
 def text_of(data: bytes) -> str | None:
@@ -41,6 +43,18 @@ def text_of(data: bytes) -> str | None:
     except UnicodeDecodeError:
         return None
     return None if _CONTROL.search(text) else text
+
+
+def is_text(data: memoryview) -> bool:
+    """Whether `text_of` gives any, in memory that does not grow with `data`."""
+    decode = codecs.getincrementaldecoder("utf-8")().decode
+    try:
+        return not any(
+            _CONTROL.search(decode(data[at : at + _PIECE], at + _PIECE >= len(data)))
+            for at in range(0, len(data), _PIECE)
+        )
+    except UnicodeDecodeError:
+        return False
 
 
 def other_format(data: bytes) -> str | None:

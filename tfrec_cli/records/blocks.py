@@ -114,12 +114,11 @@ class _Blocks:
 
     def _fill(self) -> bool:
         """Read on after what is left of a record. False at the end of the content."""
-        left, needs = self._stop - self._start, self._needs()
-        room = len(self._view)
-        if left and needs > room and left == room:
-            room = min(needs, 2 * room)
-        target = memoryview(bytearray(room)) if room > len(self._view) else self._view
-        target[:left] = bytes(self._view[self._start : self._stop])
+        left, needs, target = self._stop - self._start, self._needs(), self._view
+        if needs > len(target) and left == len(target):
+            # At once, not step by step: of memory that is not zeroed only what is filled counts.
+            target = np.empty(needs, np.uint8).data
+        target[:left] = self._view[self._start : self._stop]
         self._view, self._start, self._stop = target, 0, left
         before = self._stop
         while self._stop < len(target):

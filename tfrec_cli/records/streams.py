@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from tfrec_cli import _kernel
+from tfrec_cli.errors import counted
 from tfrec_cli.records.framing import HEADER, Container, sniff
 
 _READ = 1 << 16
@@ -258,7 +259,7 @@ def _trailing(stream: ContentStream, what: str) -> None:
     head = stream.raw.take(16)
     zeros = "zero bytes, " if head and not head.strip(b"\0") else ""
     size = len(head) + stream.raw.drain()
-    text = f"{size} bytes follow the compressed data that are {zeros}{what}"
+    text = f"{counted(size, 'byte')} behind the compressed data: {zeros}{what}"
     stream.faults.append(Fault("trailing data", stream.total, at, text))
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tfrec_cli.dataset.manifest import Manifest, Shard
+from tfrec_cli.errors import counted
 from tfrec_cli.reading.finding import Finding
-from tfrec_cli.verification.files import FileReport
+from tfrec_cli.verification.files import CONTAINERS, FileReport
 
-_WORDS = {"none": "plain", "gzip": "GZIP", "zlib": "ZLIB"}
 _SILENT = "reads what is there, without an error"
 
 
@@ -33,16 +33,16 @@ def _differences(report: FileReport, shard: Shard, manifest: Manifest) -> list[F
     path, summary = report.target.path, report.summary
     findings = []
     if summary.bytes and summary.compression != manifest.compression.kind and report.is_whole:
-        found, written = _WORDS[summary.compression], _WORDS[manifest.compression.kind]
+        found, written = CONTAINERS[summary.compression], CONTAINERS[manifest.compression.kind]
         findings.append(
             Finding(path, "compression", f"the file is {found}, but {written} was written")
         )
     if report.is_whole and report.total != shard.records:
-        text = f"{report.total:,} records, but {shard.records:,} were written"
+        text = f"{counted(report.total, 'record')}, but {shard.records:,} were written"
         difference = abs(report.total - shard.records)
         findings.append(Finding(path, "record count", text, tensorflow=_SILENT, records=difference))
     if summary.bytes != shard.bytes:
-        text = f"{summary.bytes:,} bytes, but {shard.bytes:,} were written"
+        text = f"{counted(summary.bytes, 'byte')}, but {shard.bytes:,} were written"
         findings.append(Finding(path, "file size", text))
     elif not report.findings and not findings:
         text = "all records are intact, but the file is not the one that was written"

@@ -9,12 +9,12 @@ import numpy as np
 from tfrec_cli import _kernel
 from tfrec_cli._kernel import ExampleSurvey
 from tfrec_cli.decoding import KINDS, Tally, decode_entry
-from tfrec_cli.errors import did_you_mean, shorten
+from tfrec_cli.errors import counted, did_you_mean, shorten
 from tfrec_cli.reading.expectations import UNLIMITED, Expectations, Expected
 from tfrec_cli.reading.payloads import OddKinds, look_at
 from tfrec_cli.records.blocks import Block
 from tfrec_cli.verification import tensorflow
-from tfrec_cli.verification.findings import Findings
+from tfrec_cli.verification.findings import Findings, words_of
 
 NO_EXAMPLE = "not an Example"
 
@@ -100,7 +100,7 @@ class FeatureCheck:
         shape = expected.shape or ()
         wanted = f"{expected.fewest} by shape {list(shape)}" if shape else "1"
         said = tensorflow.of_shape(shorten(expected.key), expected.kind, count, shape)
-        text = f"{count} values, expected {wanted} (the first such record of the file)"
+        text = f"{counted(count, 'value')}, expected {wanted} (the first such record of the file)"
         self._findings.add("shape", text, place, feature=expected.key, tensorflow=said)
 
     def _find_label(self, key: bytes, block: Block) -> None:
@@ -143,7 +143,7 @@ class FeatureCheck:
             return
         records = int(self.tally.facts["present"][row])
         hint = did_you_mean(_text(key), self._expected.features).strip()
-        text = f"the {self._expected.origin} has no such feature ({_count(records)}). {hint}"
+        text = f"{words_of(self._expected.origin)} has no such feature ({_count(records)}). {hint}"
         place = min(p for p in _kind_places(self.tally, row).values())
         text = text.strip().removesuffix(".")
         self._findings.add("unknown feature", text, place, feature=_text(key), records=records)
@@ -219,7 +219,7 @@ def _place(block: Block, number: int) -> tuple[int, int]:
 
 
 def _count(records: int) -> str:
-    return f"{records:,} record" + ("" if records == 1 else "s")
+    return counted(records, "record")
 
 
 def _text(key: bytes) -> str:

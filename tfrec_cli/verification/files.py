@@ -20,7 +20,9 @@ from tfrec_cli.verification.features import NO_EXAMPLE, FeatureCheck
 from tfrec_cli.verification.findings import FileSummary, Findings
 from tfrec_cli.verification.leaks import Groups
 
-_WORDS = {"none": "plain", "gzip": "GZIP", "zlib": "ZLIB"}
+CONTAINERS = {"none": "plain", "gzip": "GZIP", "zlib": "ZLIB"}
+"""What files with each compression are called."""
+
 _REST = 1 << 16
 _RATIO = 8
 _AROUND = ("compressed data", "header", "truncated", "trailing data", "compression")
@@ -140,13 +142,13 @@ class _Check:
         if promised == found or not self._stream.size:
             return
         if promised == "none":
-            word = _WORDS[found]
+            word = CONTAINERS[found]
             text = f"{self._target.path} is {word}, which its name does not say"
             self._notices.append(f'{text}: read it with compression_type="{word}"')
             return
-        text = f"the name says {_WORDS[promised]}, the content is {_WORDS[found]}"
+        text = f"the name says {CONTAINERS[promised]}, the content is {CONTAINERS[found]}"
         if found == "none" and not self._is_plain():
-            text = f"the name says {_WORDS[promised]}, but the file does not start like that"
+            text = f"the name says {CONTAINERS[promised]}, but the file does not start like that"
         said = tensorflow.of_compression(found, promised)
         self._findings.add("compression", text, (0, 0), tensorflow=said)
 
@@ -210,10 +212,13 @@ class _Check:
         self._findings.add(fault.kind, text, place, tensorflow=said)
 
 
-def unreadable(error: OSError, path: str) -> str:
+def unreadable(error: OSError | MemoryError, path: str) -> str:
     """One line on a file that cannot be read."""
+    if isinstance(error, MemoryError):
+        hint = "its largest record must fit; with -j 1 no other file is read beside it"
+        return f"{path}: out of memory: {hint}"
     found = no_file(path)
     return f"{path}: {error.strerror or error}" if found is None else f"{path}: it is {found}"
 
 
-__all__ = ["NO_EXAMPLE", "FileReport", "Stopped", "check_file", "unreadable"]
+__all__ = ["CONTAINERS", "NO_EXAMPLE", "FileReport", "Stopped", "check_file", "unreadable"]

@@ -95,6 +95,11 @@ class Report:
         }
 
 
+def words_of(origin: str) -> str:
+    """What the place is called in which features are written down: a file by its name."""
+    return f"the {origin}" if origin == "manifest" else origin
+
+
 def count_by_file(findings: Iterable[Finding]) -> dict[str, int]:
     """How many findings each file has."""
     counts: dict[str, int] = {}

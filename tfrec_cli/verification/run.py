@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tfrec_cli.dataset.manifest import MANIFEST, SCHEMA, Manifest
 from tfrec_cli.engines.threads import ordered_map
-from tfrec_cli.errors import DamageError
+from tfrec_cli.errors import DamageError, counted
 from tfrec_cli.options import default_jobs
 from tfrec_cli.progress import SILENT, Reporter
 from tfrec_cli.reading.expectations import from_manifest
@@ -52,9 +52,9 @@ def verify(options: VerifyOptions, reporter: Reporter = SILENT) -> Report:
     reporter.stage("verify", None)
     results = [_Result(dataset) for dataset in datasets]
     jobs = [(result, target) for result in results for target in result.dataset.files]
-    for (result, _), outcome in zip(jobs, _read(jobs, options), strict=True):
-        if isinstance(outcome, str):
-            result.unread.append(outcome)
+    for (result, target), outcome in zip(jobs, _read(jobs, options), strict=True):
+        if not isinstance(outcome, FileReport):
+            result.unread.append(unreadable(outcome, target.path))
             continue
         result.add(outcome)
         reporter.advance(outcome.summary.records, outcome.summary.bytes)
@@ -83,9 +83,13 @@ def check_staged(path: Callable[[str], Path], manifest: Manifest, schema: str, j
     )
     result = _Result(Dataset(manifest.name, files, manifest, asked=expected))
     options = VerifyOptions((), jobs=jobs)
-    for outcome in _read([(result, target) for target in files], options):
-        if isinstance(outcome, str):
-            raise DamageError(f"what was written cannot be read: {outcome}.")
+    outcomes = _read([(result, target) for target in files], options)
+    for target, outcome in zip(files, outcomes, strict=True):
+        if isinstance(outcome, MemoryError):
+            raise outcome
+        if isinstance(outcome, OSError):
+            why = unreadable(outcome, target.path)
+            raise DamageError(f"what was written cannot be read: {why}.")
         result.add(outcome)
     if found := result.findings():
         more = f" ({len(found) - 1:,} more)" if len(found) > 1 else ""
@@ -93,6 +97,15 @@ def check_staged(path: Callable[[str], Path], manifest: Manifest, schema: str, j
             f"what was written is not what was meant; nothing was put at DEST. {found[0]}{more} "
             "Another program interferes, or the disk is broken; run again."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Odd:
+    """How many records are no Examples, or no plain ones, and the first of them."""
+
+    records: int
+    file: str
+    record: int
 
 
 class _Result:
@@ -106,7 +119,7 @@ class _Result:
         self.groups: list[SplitGroups] = []
         self._notices: list[str] = []
         self._found: list[Finding] = []
-        self._odd: dict[str, tuple[int, str, int]] = {}
+        self._odd: dict[str, _Odd] = {}
         self._odd_kinds = OddKinds()
         self._is_full = False
         shards = dataset.manifest.shards if dataset.manifest else ()
@@ -137,8 +150,8 @@ class _Result:
             self._count_odd("sequence", tally.sequences, path, tally.first_sequence[0])
 
     def _count_odd(self, what: str, records: int, path: str, record: int) -> None:
-        count, *first = self._odd.get(what, (0, path, record))
-        self._odd[what] = (count + records, *first)  # type: ignore[assignment]
+        before = self._odd.get(what, _Odd(0, path, record))
+        self._odd[what] = replace(before, records=before.records + records)
 
     def summary(self) -> DatasetSummary:
         """The dataset in figures."""
@@ -160,22 +173,23 @@ class _Result:
         """What the user should know without anything being wrong."""
         total = sum(file.records for file in self.files)
         said = {
-            "invalid": f"are no tf.train.Example ({self._odd_kinds.words()}): framing and counts "
+            "invalid": f"no tf.train.Example ({self._odd_kinds.words()}): framing and counts "
             "were checked, features not",
-            "sequence": "are tf.train.SequenceExample: of their features the context was checked",
+            "sequence": "tf.train.SequenceExample: of their features the context was checked",
         }
-        odd = [
-            f"{self.dataset.path}: {count:,} of {total:,} records {said[what]} "
-            f"(first: {path}, record {record})"
-            for what, (count, path, record) in self._odd.items()
+        notices = [
+            f"{self.dataset.path}: {odd.records:,} of {counted(total, 'record')} "
+            f"{'is' if odd.records == 1 else 'are'} {said[what]} "
+            f"(first: {odd.file}, record {odd.record})"
+            for what, odd in self._odd.items()
         ]
         if self._lacks_manifest():
-            odd.append(
+            notices.append(
                 f"{self.dataset.path}: a {SCHEMA} is here, but no {MANIFEST}: whether files are "
                 "missing or others than those written cannot be told"
             )
         full = [f"{self.dataset.path}: only its first 100,000 features were checked"]
-        return [*self.dataset.notices, *self._notices, *odd, *(full if self._is_full else [])]
+        return [*self.dataset.notices, *self._notices, *notices, *(full if self._is_full else [])]
 
     def _lacks_manifest(self) -> bool:
         """Whether the schema is here that is written with a manifest, but none."""
@@ -187,16 +201,16 @@ class _Result:
 
 def _read(
     jobs: Iterable[tuple[_Result, Target]], options: VerifyOptions
-) -> Iterator[FileReport | str]:
-    """The report of each file in order, or one line on why it cannot be read."""
+) -> Iterator[FileReport | OSError | MemoryError]:
+    """The report of each file in order, or why it cannot be read."""
     stop = threading.Event()
 
-    def read(job: tuple[_Result, Target]) -> FileReport | str:
+    def read(job: tuple[_Result, Target]) -> FileReport | OSError | MemoryError:
         result, target = job
         try:
             return check_file(target, result.dataset.expected, options.leak, stop)
-        except OSError as error:
-            return unreadable(error, target.path)
+        except (OSError, MemoryError) as error:
+            return error.with_traceback(None)  # which holds what was read
 
     yield from ordered_map(read, jobs, options.jobs, stop)
 
