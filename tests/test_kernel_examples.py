@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfrec_cli import _kernel as kernel
-from tfrec_cli._kernel import FeatureColumn
+from tfrec_cli._kernel import FeatureColumn, Wanted
 from tfrec_cli._kernel._reference import _messages
 from tfrec_cli.decoding import decode_entry, decode_example
 
@@ -97,8 +97,13 @@ STRAY = st.sampled_from(
 )
 FEATURES = st.lists(LISTS | STRAY, max_size=3).map(b"".join)
 ENTRIES = st.builds(entry, st.sampled_from([b"a", b"b", b"image/encoded", b"\xff", b""]), FEATURES)
+ODD_ENTRIES = st.builds(
+    lambda parts: field(1, b"".join(parts)),
+    st.lists(FEATURES.map(lambda f: field(2, f)) | st.just(field(1, b"b")) | STRAY, max_size=4),
+)
 MESSAGES = st.lists(
-    st.lists(ENTRIES | STRAY, max_size=5).map(lambda e: example(*e)) | STRAY, max_size=2
+    st.lists(ENTRIES | ODD_ENTRIES | STRAY, max_size=5).map(lambda e: example(*e)) | STRAY,
+    max_size=2,
 ).map(b"".join)
 
 
@@ -182,6 +187,50 @@ def test_what_is_no_example(body):
     assert survey.invalid.tolist() == [1, 2, 3, 4, 5, 6, 7]
     (x,) = survey.facts
     assert (x["present"], x["absent"], x["kind_first"][3]) == (1, 0, 8)
+
+
+STRAYS = [b"\x18\x05", field(3, b"x"), b"\x08\x05", b"\x10\x05", b"\x3d" + bytes(4)]
+
+
+@pytest.mark.parametrize("stray", STRAYS)
+def test_a_map_entry_has_a_key_and_a_feature_and_nothing_else(body, stray):
+    good, value = example(entry(b"x", ints(1))), field(2, ints(5))
+    key = field(1, b"x")
+    parts = [stray + key + value, key + stray + value, key + value + stray]
+    records = [good, *(example(field(1, part)) for part in parts), good]
+    data, ends = frames(records)
+    assert kernel.survey_examples(data, ends).invalid.tolist() == [1, 2, 3]
+    for wanted in (b"x", b"other"):
+        decoded = kernel.decode_examples(data, ends, [Wanted(wanted, "int64", False)])
+        assert decoded.invalid.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("bytes_", [2, 5, 6, 10])
+def test_lengths_have_five_bytes_at_most(body, bytes_):
+    """At each level: Features, map entry, key, Feature, list, and packed values."""
+    records = [example(entry(b"x", ints(5)))] + [padded(level, bytes_) for level in range(6)]
+    data, ends = frames([*records, field(15, bytes(300))])
+    invalid = [] if bytes_ <= 5 else [1, 2, 3, 4, 5, 6]
+    assert kernel.survey_examples(data, ends).invalid.tolist() == invalid
+    decoded = kernel.decode_examples(data, ends, [Wanted(b"x", "int64", False)])
+    assert decoded.invalid.tolist() == invalid
+    cells = decoded.columns[0].to_pylist()
+    assert cells == [5, *([None if invalid else 5] * 6), None]
+
+
+def padded(level, size):
+    """An Example with the int64 feature x, a length of which has so many bytes."""
+
+    def part(number, content, own):
+        return long_field(number, content, size) if own == level else field(number, content)
+
+    feature = part(2, part(3, part(1, b"\x05", 5), 4), 3)
+    return part(1, part(1, part(1, b"x", 2) + feature, 1), 0)
+
+
+def long_field(number, content, size):
+    length = bytes([len(content) | 0x80, *[0x80] * (size - 2), 0])
+    return bytes([number << 3 | 2]) + length + content
 
 
 def test_the_last_of_two_features_counts(body):

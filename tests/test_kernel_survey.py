@@ -8,7 +8,7 @@ import pytest
 from conftest import body_or_skip
 from hypothesis import given
 from hypothesis import strategies as st
-from test_kernel_examples import entry, example, field, floats, frames, ints, texts
+from test_kernel_examples import STRAYS, entry, example, field, floats, frames, ints, texts
 
 # A record that holds no feature. With it behind them, the others are read as from a large buffer.
 REST = field(15, bytes(300))
@@ -82,6 +82,8 @@ def record(chance, kinds, odd):
         one = entry(key, feature)
         if chance.random() < odd / 4:
             one = field(1, field(2, feature) + field(1, key))
+        if chance.random() < odd / 8:
+            one = field(1, field(1, key) + chance.choice(STRAYS) + field(2, feature))
         entries.append(one)
     if chance.random() < odd / 4:
         entries.insert(chance.randrange(len(entries) + 1), chance.choice([b"\x20\x05", b"\x07"]))

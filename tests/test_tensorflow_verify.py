@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import test_kernel_examples as wire
 
 from tfrec_cli.records.framing import frame
 from tfrec_cli.verification import Report, VerifyOptions, verify
 
 tf = pytest.importorskip("tensorflow")
+protobuf_message = pytest.importorskip("google.protobuf.message")
 
 SUFFIXES = {"": "", "GZIP": ".gz", "ZLIB": ".zz"}
 PACK: dict[str, Any] = {"": bytes, "GZIP": gzip.compress, "ZLIB": zlib.compress}
@@ -99,6 +101,66 @@ def test_all_that_tensorflow_trips_over_or_misses_is_found(
             assert count <= report.records
         found += bool(report.findings)
     assert found > 0.8 * len(damaged)
+
+
+KEY, FIVE = wire.field(1, b"x"), wire.field(2, wire.ints(5))
+STRAY = b"\x38\x05"
+
+
+def parsed_by_protobuf(record: bytes) -> list[int] | None:
+    """The values of the feature x, None where the record is refused."""
+    try:
+        features = tf.train.Example.FromString(record).features.feature
+    except protobuf_message.DecodeError:
+        return None
+    return list(features["x"].int64_list.value) if "x" in features else []
+
+
+def parsed_by_tensorflow(record: bytes) -> list[int] | None:
+    spec = {"x": tf.io.VarLenFeature(tf.int64)}
+    try:
+        return list(tf.io.parse_example([record], spec)["x"].values.numpy().tolist())
+    except tf.errors.InvalidArgumentError:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("record", "protobuf", "tensorflow", "is_example"),
+    [
+        *((wire.padded(level, 5), [5], [5], True) for level in range(6)),
+        *((wire.padded(level, 6), None, [5], False) for level in range(6)),
+        *((wire.padded(level, 10), None, [5], False) for level in range(6)),
+        *(
+            (wire.example(wire.field(1, part)), [], None, False)
+            for part in (STRAY + KEY + FIVE, KEY + STRAY + FIVE, KEY + FIVE + STRAY)
+        ),
+        (wire.example(wire.field(1, KEY + wire.field(2, STRAY + wire.ints(5)))), [5], None, True),
+        (wire.example(wire.field(1, KEY + FIVE), STRAY), [5], None, True),
+        (wire.example(wire.field(1, KEY + KEY + FIVE)), [5], None, True),
+        (b"\x8a\x00" + wire.example(wire.field(1, KEY + FIVE))[1:], [5], [], True),
+        (
+            wire.example(wire.entry(b"\xff", wire.ints(7)), wire.entry(b"x", wire.ints(5))),
+            None,
+            [5],
+            True,
+        ),
+    ],
+)
+def test_where_readers_differ(
+    tmp_path: Path,
+    record: bytes,
+    protobuf: list[int] | None,
+    tensorflow: list[int] | None,
+    is_example: bool,
+) -> None:
+    """What is an Example is decided by what any of them would meet."""
+    assert parsed_by_protobuf(record) == protobuf
+    assert parsed_by_tensorflow(record) == tensorflow
+    (tmp_path / "a").write_bytes(frame(record))
+    report = look(tmp_path / "a")
+    assert report.files[0].examples == is_example
+    named = [finding.kind for finding in report.findings]
+    assert named == (["key"] if b"\xff" in record else [])
 
 
 @pytest.mark.parametrize(

@@ -307,9 +307,9 @@ static int cell_entry(const Decoder *decoder, Target *target, Part part) {
         return DECODED;
     }
     while (part.at < part.end && !fault) {
-        if (part_field(&part, &field))
+        if (entry_field(&part, &field))
             return NO_EXAMPLE;
-        if (field.number == 2 && field.wire == WIRE_BYTES)
+        if (field.number == 2)
             fault = cell_feature(decoder, target, field.body);
     }
     if (!fault)
@@ -321,7 +321,7 @@ static int cell_entry(const Decoder *decoder, Target *target, Part part) {
 static inline int part_only(Part *part, uint8_t tag) {
     Part body = {part->at + 1, part->end};
     uint64_t size;
-    if (part->end - part->at < 2 || *part->at != tag || part_varint(&body, &size) ||
+    if (part->end - part->at < 2 || *part->at != tag || part_size(&body, &size) ||
         size != (uint64_t)(body.end - body.at))
         return 0;
     *part = body;
@@ -438,9 +438,9 @@ static int decode_other(Decoder *decoder, Part part) {
     Part rest = part, key = {part.at, part.at};
     Field field;
     while (rest.at < rest.end) {
-        if (part_field(&rest, &field))
+        if (entry_field(&rest, &field))
             return NO_EXAMPLE;
-        if (field.number == 1 && field.wire == WIRE_BYTES)
+        if (field.number == 1)
             key = field.body;
     }
     int64_t target = decoder_find(decoder, key);

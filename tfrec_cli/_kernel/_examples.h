@@ -55,6 +55,12 @@ static inline int part_varint(Part *part, uint64_t *value) {
     return -1;
 }
 
+/* A length, which protobuf writes and reads in five bytes at most. */
+static inline int part_size(Part *part, uint64_t *size) {
+    const uint8_t *start = part->at;
+    return part_varint(part, size) || part->at - start > 5 ? -1 : 0;
+}
+
 static inline int part_take(Part *part, uint64_t size, Part *body) {
     if (size > (uint64_t)(part->end - part->at))
         return -1;
@@ -73,7 +79,7 @@ static inline int part_field(Part *part, Field *field) {
     field->wire = (int)(tag & 7);
     switch (field->wire) {
     case WIRE_BYTES:
-        return part_varint(part, &size) ? -1 : part_take(part, size, &field->body);
+        return part_size(part, &size) ? -1 : part_take(part, size, &field->body);
     case WIRE_VARINT:
         if (part_varint(part, &field->value))
             return -1;
@@ -307,6 +313,11 @@ static inline int entry_feature(Entry *entry, Part feature) {
     return 0;
 }
 
+/* A field of a map entry, which has a key and a Feature and nothing else. */
+static inline int entry_field(Part *part, Field *field) {
+    return part_field(part, field) || field->wire != WIRE_BYTES || field->number > 2 ? -1 : 0;
+}
+
 static inline int entry_read(Entry *entry, Part part) {
     Field field;
     entry->whole = part;
@@ -314,13 +325,11 @@ static inline int entry_read(Entry *entry, Part part) {
     entry->dead = 0;
     entry_clear(entry, FOUND_NONE);
     while (part.at < part.end) {
-        if (part_field(&part, &field))
+        if (entry_field(&part, &field))
             return -1;
-        if (field.wire != WIRE_BYTES)
-            continue;
         if (field.number == 1)
             entry->key = field.body;
-        else if (field.number == 2 && entry_feature(entry, field.body))
+        else if (entry_feature(entry, field.body))
             return -1;
     }
     return 0;

@@ -12,6 +12,18 @@ As for protobuf, parts of a message that come twice are merged, the last kind of
 and fields of other numbers or wire types are skipped. Groups, which no Example has had in living
 memory, make a record no Example. So do: a varint of more than ten bytes, a length beyond the
 message around it, field number 0, a tag beyond 32 bits, packed floats of odd length.
+
+Readers differ where no writer of Examples goes. The measure is what any of them would meet:
+
+* A length in six to ten bytes: protobuf for Python, by which PyTorch and Grain read, takes the
+  record for none, `tf.io.parse_example` takes it. It is no Example.
+* A field in a map entry beside key and Feature: protobuf passes over the whole entry, and
+  `parse_example` refuses the record, so that nobody sees the feature. It is no Example.
+* Other fields that are not known, parts of a message that come twice, a tag in more bytes than it
+  needs: protobuf reads the record, `parse_example` refuses it or passes over the field. It is an
+  Example.
+* A key that is no UTF-8: `parse_example` reads the record, protobuf for Python does not. It is an
+  Example, whose key `tfrec verify` names.
 """
 
 from __future__ import annotations
@@ -29,6 +41,7 @@ NO_KIND, BYTES, FLOAT, INT64 = 0, 1, 2, 3
 _VARINT, _WIRE_64, _WIRE_BYTES, _WIRE_32 = 0, 1, 2, 5
 _MIN, _MAX = -(2**63), 2**63 - 1
 _HEADER, _FOOTER = 12, 4
+_MOST_SIZE = 5
 
 
 class NoExampleError(ValueError):
@@ -54,10 +67,10 @@ class Entry:
 def read_entry(data: memoryview, start: int, end: int) -> Entry:
     """The map entry at `data[start:end]`. Raises NoExampleError."""
     entry = Entry(start, end)
-    for number, wire, low, high in _fields(data, start, end):
-        if (number, wire) == (1, _WIRE_BYTES):
+    for number, low, high in _entry_fields(data, start, end):
+        if number == 1:
             entry.key = bytes(data[low:high])
-        elif (number, wire) == (2, _WIRE_BYTES):
+        else:
             _read_feature(data, low, high, entry)
     return entry
 
@@ -71,8 +84,8 @@ def read_feature(data: memoryview, start: int, end: int) -> Entry:
 
 def read_key(data: memoryview, start: int, end: int) -> bytes:
     """The key of the map entry at `data[start:end]`. Raises NoExampleError."""
-    fields = [f for f in _fields(data, start, end) if f[:2] == (1, _WIRE_BYTES)]
-    return bytes(data[fields[-1][2] : fields[-1][3]]) if fields else b""
+    keys = [place for number, *place in _entry_fields(data, start, end) if number == 1]
+    return bytes(data[keys[-1][0] : keys[-1][1]]) if keys else b""
 
 
 def read_example(data: memoryview, start: int, end: int) -> tuple[list[Entry], bool]:
@@ -208,6 +221,14 @@ def records(buffer: Any, ends: np.ndarray) -> Iterator[tuple[memoryview, int, in
         yield data, begin + _HEADER, end - _FOOTER
 
 
+def _entry_fields(data: memoryview, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Number, start and end of the key and the Feature of a map entry."""
+    for number, wire, low, high in _fields(data, start, end):
+        if wire != _WIRE_BYTES or number > 2:
+            raise NoExampleError("a field beside key and Feature")
+        yield number, low, high
+
+
 def _fields(data: memoryview, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """Number, wire type, start and end of the content of each field of a message. The content of
     a varint is the varint itself.
@@ -218,7 +239,10 @@ def _fields(data: memoryview, at: int, end: int) -> Iterator[tuple[int, int, int
         if tag > 0xFFFFFFFF or not number:
             raise NoExampleError("a tag that no message has")
         if wire == _WIRE_BYTES:
+            before = at
             size, at = _varint(data, at, end)
+            if at - before > _MOST_SIZE:
+                raise NoExampleError("a length of more than five bytes")
         elif wire == _VARINT:
             size = _varint(data, at, end)[1] - at
         elif wire in (_WIRE_64, _WIRE_32):

@@ -197,7 +197,7 @@ static int survey_short(Survey *survey, Part part, int64_t number) {
     int32_t *link = &grid->first;
     uint64_t size;
     int fault = 0;
-    if (part.at == part.end || *part.at++ != 0x0a || part_varint(&part, &size) ||
+    if (part.at == part.end || *part.at++ != 0x0a || part_size(&part, &size) ||
         size != (uint64_t)(part.end - part.at))
         return 1;
     survey->readings++;

@@ -56,7 +56,7 @@ def command(
     Each finding names the file, the record (from 0), its byte in the decompressed content, and a
     kind: length checksum, data checksum, truncated (records); compressed data, header, trailer,
     empty member, trailing data, compression (GZIP and ZLIB around them); kind, shape, presence,
-    label, repeated feature, unknown feature (features against the schema); missing shard,
+    label, repeated feature, unknown feature, key (features against the schema); missing shard,
     extra shard, swapped shards, record count, file size, file checksum, side file, manifest (files
     against the manifest); leak. Exit code: 0 nothing is wrong, 3 something is, 1 a file cannot be
     read.

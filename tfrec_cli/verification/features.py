@@ -43,6 +43,7 @@ class FeatureCheck:
         """Check what only the whole file shows."""
         for row, key in enumerate(self.tally.keys):
             self._check_repeated(row, key)
+            self._check_text(row, key)
         if self._expected is None:
             return
         self._check_examples()
@@ -137,6 +138,18 @@ class FeatureCheck:
             text = "the record has this feature twice"
             said = "the last one counts"
             self._findings.add("repeated feature", text, place, feature=_text(key), tensorflow=said)
+
+    def _check_text(self, row: int, key: bytes) -> None:
+        try:
+            key.decode()
+        except UnicodeDecodeError:
+            place = min(_kind_places(self.tally, row).values())
+            records = int(self.tally.facts["present"][row])
+            text = f"the feature's name is not UTF-8 ({_count(records)})"
+            said = "parse_example reads it; tf.train.Example.FromString raises DecodeError"
+            self._findings.add(
+                "key", text, place, feature=_text(key), records=records, tensorflow=said
+            )
 
     def _check_known(self, row: int, key: bytes) -> None:
         if self._expected is None or not self._expected.is_closed:
