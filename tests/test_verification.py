@@ -15,6 +15,7 @@ import threading
 import tracemalloc
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -770,6 +771,17 @@ def test_patterns_and_lists_tell_of_missing_and_extra_shards(tmp_path: Path) -> 
     report = run(first, first, fourth)
     assert (report.findings, report.records) == ((), len(range(30)) // 2)
     assert report.datasets[0].path == f"{first} … {fourth}"
+
+
+def test_patterns_pass_over_folders_without_records(tmp_path: Path) -> None:
+    tfrec_cli.convert(pa.table({"x": range(30)}), str(tmp_path / "d"), index="tfindex")
+    assert (tmp_path / "d" / "index").is_dir()
+    assert run(str(tmp_path / "d" / "*")) == replace(
+        run(tmp_path / "d"), datasets=run(str(tmp_path / "d" / "d-*")).datasets
+    )
+    for path in (tmp_path / "d" / "index", tmp_path / "d" / "i*"):
+        with pytest.raises(DatasetError):
+            run(str(path))
 
 
 def test_patterns_and_lists_of_numbered_files(tmp_path: Path) -> None:

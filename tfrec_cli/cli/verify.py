@@ -51,7 +51,8 @@ def command(
     quiet: bool,
 ) -> int:
     r"""Read all of PATH... and tell what is wrong: dataset folders, TFRecord files of any origin,
-    patterns of them; plain, GZIP or ZLIB, whatever the names say.
+    patterns of them, which are held to what they would match; plain, GZIP or ZLIB, whatever the
+    names say.
 
     Each finding names the file, the record (from 0), its byte in the decompressed content, and a
     kind: length checksum, data checksum, truncated (records); compressed data, header, trailer,

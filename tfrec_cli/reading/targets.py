@@ -124,7 +124,10 @@ def find_datasets(
     coverage = Coverage.of(matches)
     for path in (match for _, matched in matches for match in matched):
         if os.path.isdir(path):
-            found += _folders(path, known if apart else None)
+            inside = _folders(path, known if apart else None)
+            if not inside and path in paths:
+                raise DatasetError(f"{shorten(path, 1000)}: no TFRecord file is in this folder.")
+            found += inside
         elif _is_beside(path, known):
             continue
         elif (dataset := _single(path, known)) is not None:
@@ -262,8 +265,9 @@ def _distinct(datasets: Iterable[Dataset]) -> Iterator[Dataset]:
 
 
 def _folders(path: str, known: dict[str, Manifest | None] | None) -> list[Dataset]:
-    """The dataset in a folder, or, where it is none of ours, all that are below it. known: the
-    manifests loaded so far, where single files that have one are datasets by themselves.
+    """The dataset in a folder, or, where it is none of ours, all that are below it, if any.
+
+    known: the manifests loaded so far, where single files that have one are datasets by themselves.
     """
     found: list[Dataset] = []
     files: list[str] = []
@@ -290,8 +294,6 @@ def _folders(path: str, known: dict[str, Manifest | None] | None) -> list[Datase
         targets = tuple(Target(file, split_of(file)) for file in files)
         gaps = [gap(path, one.count) for one in series(files) for path in one.gaps]
         found.append(Dataset(path, targets, None, (*faults, *gaps), path))
-    if not found:
-        raise DatasetError(f"{shorten(path, 1000)}: no TFRecord file is in this folder.")
     return found
 
 
