@@ -80,8 +80,8 @@ def convert(
     opened = None
     if found is not None:
         opened = open_given(options)
-        kept = _up_to_date(dest, found, opened, options, check, began, reporter)
-        if kept is not None:
+        if (kept := _up_to_date(dest, found, opened, options, check)) is not None:
+            _touch(dest, found, kept, began - CLOCK, options.fsync, reporter)
             return Conversion(kept, is_new=False)
     where = options.engine, options.scheduler, options.jobs
     with open_engine(*where, teller(reporter)) as engine:
@@ -119,8 +119,6 @@ def _up_to_date(
     opened: Opened,
     options: ConvertOptions,
     check: Check | None,
-    began: int,
-    reporter: Reporter,
 ) -> Manifest | None:
     """The manifest of the dataset that is there, if it is what a run would write. Else None; raises
     DatasetError where it is not to be replaced.
@@ -131,7 +129,6 @@ def _up_to_date(
     if reason := looked.reason or _damage(dest, found, check, options.jobs):
         check_dest(dest, options.overwrite, paths_of(options), reason)
         return None
-    _touch(dest, found, looked.manifest, began - CLOCK, options.fsync, reporter)
     return looked.manifest
 
 
