@@ -288,10 +288,15 @@ def test_a_group_of_numbers_is_one_however_they_are_written(
     assert len(set(groups)) == 2
 
 
-def test_a_group_of_text_is_what_is_written(tmp_path: Path) -> None:
+def test_a_group_of_text_is_what_is_written_with_the_lot_of_the_number_that_it_is(
+    tmp_path: Path,
+) -> None:
     schema = {"features": {"g": "bytes", "x": "bytes"}}
-    groups = groups_of(tmp_path, ["17", "17.0"], split_by="g", schema=schema, **HALVES)
-    assert len(set(groups)) == 4
+    groups = groups_of(
+        tmp_path, ["17", "17.0", "017", "g17"], split_by="g", schema=schema, **HALVES
+    )
+    assert {len(set(group[:2])) for group in groups} == {1}
+    assert len({group[1:] for group in groups}) == 8
 
 
 def test_a_float_beside_integers_moves_no_group(tmp_path: Path) -> None:

@@ -37,6 +37,11 @@ def in_own_unit(array: pa.Array) -> pa.Array:
     return array.view(pa.int64())
 
 
+def per_second(kind: pa.DataType) -> int:
+    """How many of the units of a timestamp, time or duration a second has."""
+    return _TICKS[str(kind.unit)]
+
+
 def as_text(array: pa.Array) -> pa.Array:
     """A plain array as string or large_string, nulls kept.
 
@@ -55,7 +60,7 @@ def as_text(array: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(kind):
         return _timestamp_text(array)
     if pa.types.is_duration(kind):
-        ticks = _TICKS[kind.unit]
+        ticks = per_second(kind)
         return _by_value(in_own_unit(array), lambda value: _duration_text(value, ticks))
     if is_list(kind) or pa.types.is_nested(kind):
         return _by_value(array, lambda value: _json_text(value, kind))

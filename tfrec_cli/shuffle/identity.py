@@ -45,6 +45,11 @@ class OrderColumn:
         """
         return column_texts(self._cells(batch, columns), self.text, self.kind)
 
+    @property
+    def spelling(self) -> TextRules | None:
+        """By which rules text in the column may be numbers; None where there is no text in it."""
+        return None if self.kind in ("int64", "float") else self.text
+
     def words(self, batch: SourceBatch, columns: Sequence[str]) -> pa.Array:
         """Each row's cell to the letter; nulls and arguments as in `texts`."""
         return cell_texts(self._cells(batch, columns), self.text, self.kind)
@@ -67,26 +72,31 @@ class Identity:
     roots: tuple[str, ...] = ()
     by_file: bool = False
 
-    def digests(self, batch: SourceBatch, columns: Sequence[str]) -> tuple[Keys, list[Fault]]:
+    def digests(
+        self, batch: SourceBatch, columns: Sequence[str], spelled: bool = True
+    ) -> tuple[Keys, list[Fault]]:
         """The digest of each row's identity, and the rows that have none.
 
-        columns: the names of the batch's columns.
+        columns: the names of the batch's columns. spelled: whether keys differ that are text and
+        one number (`7`, `7.0`); if not, keys keep their digests where numbers become text.
         """
         if self.keys:
-            return self._by_keys(batch, columns)
+            return self._by_keys(batch, columns, spelled)
         if self.by_file and batch.origin.files is not None:
             return self._by_files(batch.origin.files[: batch.data.num_rows]), []
         file = display(batch.origin.file)
         name, occurrence = self.names.get(file) or (relative(file, self.roots), 0)
         return row_digests(name, occurrence, batch.origin.first_row, batch.data.num_rows), []
 
-    def _by_keys(self, batch: SourceBatch, columns: Sequence[str]) -> tuple[Keys, list[Fault]]:
+    def _by_keys(
+        self, batch: SourceBatch, columns: Sequence[str], spelled: bool
+    ) -> tuple[Keys, list[Fault]]:
         found, faults = [], []
         for key in self.keys:
             texts = key.texts(batch, columns)
             missing = np.flatnonzero(~is_valid(texts))
             faults += [_without_key(int(row), key.name) for row in missing]
-            found.append(text_digests(texts))
+            found.append(text_digests(texts, None if spelled else key.spelling))
         return combined(found), faults
 
     def _by_files(self, files: Sequence[str]) -> Keys:

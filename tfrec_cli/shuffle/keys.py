@@ -20,8 +20,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfrec_cli import compute as pc
-from tfrec_cli.buffers import from_numpy, is_valid, nulled, to_numpy
+from tfrec_cli.buffers import is_valid, nulled, to_numpy
 from tfrec_cli.schema.grammar import TextRules, null_missing, parse_float, parse_int64
+from tfrec_cli.shuffle.values import number_texts, value_texts
 from tfrec_cli.words import as_text
 from tfrec_cli.wrappings import plain
 
@@ -87,10 +88,10 @@ def cell_values(array: pa.Array, rules: TextRules | None, kind: str | None) -> p
 
 def column_texts(array: pa.Array, rules: TextRules | None, kind: str | None) -> pa.Array:
     """The values of a column as text, nulls kept: equal values have equal texts, however a file
-    spells them (`5`, `05`, `5.0` in a column of numbers). Arguments as `cell_values`.
+    spells them (`5`, `05`, `5.0` in a column of numbers) and whatever the type of the column is.
+    Arguments as `cell_values`.
     """
-    values = cell_values(array, rules, kind)
-    return _number_texts(values) if pa.types.is_floating(values.type) else as_text(values)
+    return value_texts(cell_values(array, rules, kind))
 
 
 def cell_texts(array: pa.Array, rules: TextRules | None, kind: str | None) -> pa.Array:
@@ -100,22 +101,15 @@ def cell_texts(array: pa.Array, rules: TextRules | None, kind: str | None) -> pa
     return nulled(as_text(plain(array)), ~is_valid(cell_values(array, rules, kind)))
 
 
-def _number_texts(array: pa.Array) -> pa.Array:
-    """Floats as text; whole ones as the same integer, so that one float in a column of integers
-    changes the text of no other.
+def text_digests(texts: pa.Array, rules: TextRules | None = None) -> Keys:
+    """The digests of text values, alone or of few columns; nulls have one of their own.
+
+    rules: where given, texts that are numbers by them have the digest that the number has in a
+    column of numbers.
     """
-    numbers = to_numpy(pc.cast(array, pa.float64()))
-    whole = is_valid(array) & (np.abs(numbers) < 2**53) & (np.floor(numbers) == numbers)
-    integers = from_numpy(np.where(whole, numbers, 0).astype(np.int64))
-    both = pa.concat_arrays([pc.cast(integers, pa.string()), as_text(array)])
-    places = np.arange(len(array)) + np.where(whole, 0, len(array))
-    return both.take(from_numpy(places))
-
-
-def text_digests(texts: pa.Array) -> Keys:
-    """The digests of text values, alone or of few columns; nulls have one of their own."""
     encoded = pc.dictionary_encode(texts)
-    values = [value.encode("utf-8", "surrogatepass") for value in encoded.dictionary.to_pylist()]
+    known = encoded.dictionary if rules is None else number_texts(encoded.dictionary, rules)
+    values = [value.encode("utf-8", "surrogatepass") for value in known.to_pylist()]
     table = np.append(_digests(values), _NULL_DIGEST)
     return table[np.where(is_valid(texts), to_numpy(encoded.indices), len(values))]
 

@@ -124,14 +124,15 @@ class Splitter:
 
     def _hashes(self, batch: SourceBatch, columns: Sequence[str]) -> tuple[Keys, list[Fault]]:
         if self.form != "groups":
-            digests, faults = self.identity.digests(batch, columns)
+            # What is counted off must differ; a lot alone may be that of several rows.
+            digests, faults = self.identity.digests(batch, columns, self.form != "hash")
             return keyed(digests, "split", self.seed), faults
         assert self.column is not None
         texts = self._texts(batch, columns)
         lacking = np.flatnonzero(~is_valid(texts))
         reason, hint = "has no value, which --split-by needs", "Give each row a group."
         faults = [Fault(int(row), self.column.name, None, reason, hint) for row in lacking]
-        return keyed(text_digests(texts), "split", self.seed), faults
+        return keyed(text_digests(texts, self.column.spelling), "split", self.seed), faults
 
     def _names_of(
         self, batch: SourceBatch, columns: Sequence[str]
