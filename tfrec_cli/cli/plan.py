@@ -121,7 +121,7 @@ def _lines(found: Forecast) -> Iterator[str]:
         yield f"  skipped  {counted(found.rejected, 'row')} in error"
     yield f"  sample   {_sample(found)}"
     if found.margin >= SHOWN_MARGIN:
-        yield f"  sizes    give or take {found.margin:.0%}: {_doubt(found)}"
+        yield f"  sizes    {_margin(found)}: {_doubt(found)}"
     yield ""
     yield from footprint_lines(found.footprint)
     yield from saving_lines(found.savings, found.plain_bytes)
@@ -133,8 +133,17 @@ def _lines(found: Forecast) -> Iterator[str]:
         yield from _comparison_lines(found.comparison)
 
 
+def _margin(found: Forecast) -> str:
+    """How sure the size is."""
+    if found.margin < 1:
+        return f"give or take {found.margin:.0%}"
+    return "at most, perhaps far fewer" if found.thin else "can hardly be told"
+
+
 def _doubt(found: Forecast) -> str:
     """Why the size is not sure."""
+    if found.thin:
+        return "sorted rows lie nearer to each other than those of a sample"
     if round(found.unseen, 2):
         return f"{found.unseen:.0%} of the rows are too large to try, or too deep in the source"
     return "not all rows compress alike"

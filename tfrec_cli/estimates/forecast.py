@@ -74,9 +74,11 @@ class Forecast:
     bytes: of the shards. seconds: of the whole run with `jobs` threads; neither the disk is
     counted nor, where records are `ordered` (shuffled or sorted), the ordering.
     source_bytes: of the source files. margin: the share by which `bytes` may be off because parts
-    of the source compress otherwise than others; 0 where nothing is compressed. unseen: the share
-    of the rows that are too large, or lie too deep in the source, to try how they compress; margin
-    allows for them. problem: why DEST as it is would stop the conversion.
+    of the source compress otherwise than others; 0 where nothing is compressed, 1 and more where it
+    cannot be told. unseen: the share of the rows that are too large, or lie too deep in the source,
+    to try how they compress; margin allows for them. thin: whether sorted rows are nearer to each
+    other, and so may compress much better, than those of the sample. problem: why DEST as it is
+    would stop the conversion.
     """
 
     dest: str
@@ -100,6 +102,7 @@ class Forecast:
     problem: str | None = None
     margin: float = 0.0
     unseen: float = 0.0
+    thin: bool = False
 
 
 def forecast(
@@ -127,8 +130,7 @@ class _Scene:
 
     def __init__(self, run: Run, sample: Sample, preparing: float) -> None:
         self.run, self.sample, self.preparing = run, sample, preparing
-        order = run.work.order
-        self.excerpt = sample.excerpt(order is not None and order.kind == "shuffle")
+        self.excerpt = sample.excerpt()
         # Where cells name files, the sample has runs of rows from all over the source.
         told = sample.whole or any(feature.load for feature in run.work.features)
         self.size = 0.0 if told else _mean_size(run)
@@ -192,6 +194,7 @@ def _assembled(scene: _Scene, compared: Comparison | None, problem: str | None) 
         problem=problem,
         margin=_margin(scene, found.ratio),
         unseen=scene.sample.unseen,
+        thin=scene.sample.thin,
     )
 
 
@@ -202,7 +205,8 @@ def _margin(scene: _Scene, ratio: float) -> float:
     is_whole = not scene.sample.unseen and len(scene.excerpt) >= scene.plain
     if is_whole or scene.run.dest.compression.kind == "none":
         return 0.0
-    return margin([part.data for part in scene.sample.parts], ratio, scene.sample.unseen)
+    found = margin(scene.sample.stretches(scene.excerpt), ratio, scene.sample.unseen)
+    return max(1.0, found) if scene.sample.thin else found
 
 
 def _split(scene: _Scene, split: SplitPlan, ratio: float) -> SplitForecast:

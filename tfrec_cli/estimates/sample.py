@@ -7,16 +7,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from random import Random
+from typing import Literal
 
 import numpy as np
+import pyarrow as pa
 
 from tfrec_cli._kernel.model import Encoded, FeatureColumn
 from tfrec_cli.buffers import byte_size, from_numpy
 from tfrec_cli.encoding import encode_rows
 from tfrec_cli.engines.threads import ordered_flat_map, ordered_map
-from tfrec_cli.estimates.excerpt import Part
+from tfrec_cli.estimates.excerpt import Part, in_order, shuffled
+from tfrec_cli.estimates.spread import SORTED_ROWS, picked, single_rows, sorted_rows
 from tfrec_cli.schema.infer import row_lengths
+from tfrec_cli.shuffle.sorting import sort_keys
 from tfrec_cli.sources.base import Partition, SourceBatch
 from tfrec_cli.tasks import (
     Piece,
@@ -57,7 +60,9 @@ GOLDEN = (5**0.5 - 1) / 2
 """The golden ratio: of its multiples, the parts behind the point spread evenly."""
 
 LOOKED_BYTES = 48 * 2**20
-"""Bytes of rows of a place that are read for that, at most: what comes behind is not seen."""
+"""Bytes of rows of a place that are read for that, at most, where there are PIECES of them or more;
+of fewer as much more. What comes behind is not seen.
+"""
 
 
 Taken = tuple[str | None, SourceBatch]
@@ -71,7 +76,8 @@ class Sample:
     rows: of the source. whole: these are all. seconds: the wall time of reading and encoding.
     sizes: records and their framed bytes, of each split that the source names, and of all (None).
     parts: an excerpt of the source. unseen: the share of the rows that it says nothing of, as they
-    lie behind what was read, or are too large to take several.
+    lie behind what was read, or are too large to take several. order: what the dataset has instead
+    of the source's. thin: whether the rows of a sorted one are nearer to each other than in parts.
     """
 
     rows: int
@@ -80,21 +86,28 @@ class Sample:
     sizes: dict[str | None, tuple[int, int]]
     parts: tuple[Part, ...]
     unseen: float = 0.0
+    order: Literal["shuffle", "sort"] | None = None
+    thin: bool = False
 
     @property
     def records(self) -> int:
         """Records of the sample."""
         return self.sizes[None][0]
 
-    def excerpt(self, shuffled: bool) -> bytes:
-        """The framed records of the excerpt: EXCERPT_BYTES at the most, or one record beyond. A
-        shuffled dataset compresses less well than one whose neighbours are alike.
+    def excerpt(self) -> bytes:
+        """The framed records of the excerpt, in the dataset's order: EXCERPT_BYTES at the most, or
+        one record beyond.
         """
-        if not shuffled:
-            return b"".join(part.data for part in self.parts)
-        records = [record for part in self.parts for record in part.records]
-        Random(0).shuffle(records)
-        return b"".join(records)
+        if self.order == "shuffle":
+            return shuffled(self.parts)
+        return in_order(self.parts) if self.order else b"".join(p.data for p in self.parts)
+
+    def stretches(self, excerpt: bytes) -> list[bytes]:
+        """Neighbours in the excerpt, to see how records differ from place to place."""
+        if self.order is None:
+            return [part.data for part in self.parts]
+        size = max(1, math.ceil(len(excerpt) / STRETCHES[0]))
+        return [excerpt[at : at + size] for at in range(0, len(excerpt), size)]
 
     def mean(self, split: str | None = None) -> float:
         """Framed bytes of a record, on average; of all where the split was not met."""
@@ -116,8 +129,15 @@ def take_sample(
             before = sizes.get(name, (0, 0))
             sizes[name] = before[0] + records, before[1] + size
     seconds = time.perf_counter() - began
-    parts, unseen = _excerpt(work, pieces, chosen, sizes[None], jobs)
-    return Sample(rows, rows == sum(p.rows for p in pieces), seconds, sizes, parts, unseen)
+    parts, unseen, thin = _excerpt(work, pieces, chosen, sizes[None], jobs)
+    whole = rows == sum(piece.rows for piece in pieces)
+    return Sample(rows, whole, seconds, sizes, parts, unseen, _order(work), thin)
+
+
+def _order(work: Work) -> Literal["shuffle", "sort"] | None:
+    """The order of the dataset, where it is not that of the source."""
+    kind = "source" if work.order is None else work.order.kind
+    return None if kind == "source" else kind
 
 
 def _reading(
@@ -125,7 +145,7 @@ def _reading(
 ) -> tuple[list[Piece], Callable[[Piece], Iterator[Taken]]]:
     """The pieces to sample, and how: whole, their start, or short runs all over them."""
     whole = sum(_source_bytes(piece) for piece in pieces) <= SOURCE_BYTES
-    chosen = pieces if whole else _spread(pieces)
+    chosen = pieces if whole else _spread(pieces, PIECES)
     if _loads(work):
         return chosen, partial(_runs, work, _distance(chosen, LOADED_ROWS))
     return chosen, partial(_start, work, None if whole else SOURCE_BYTES / len(chosen))
@@ -140,11 +160,11 @@ def _source_bytes(piece: Piece) -> float:
     return piece.partition.size * piece.rows / piece.partition.rows
 
 
-def _spread(pieces: list[Piece]) -> list[Piece]:
-    """PIECES of them: the first, the last, and others at even distances."""
-    if len(pieces) <= PIECES:
+def _spread(pieces: list[Piece], most: int) -> list[Piece]:
+    """Up to so many of them: the first, the last, and others at even distances."""
+    if len(pieces) <= most:
         return pieces
-    return [pieces[i * (len(pieces) - 1) // (PIECES - 1)] for i in range(PIECES)]
+    return [pieces[i * (len(pieces) - 1) // (most - 1)] for i in range(most)]
 
 
 def _distance(pieces: list[Piece], rows: int) -> int:
@@ -187,9 +207,10 @@ def _encoded(work: Work, item: Taken) -> tuple[str | None, int, int, int]:
 
 def _excerpt(
     work: Work, pieces: list[Piece], chosen: list[Piece], seen: tuple[int, int], jobs: int
-) -> tuple[tuple[Part, ...], float]:
+) -> tuple[tuple[Part, ...], float, bool]:
     """A share of all rows: stretches of them, or where cells name files, runs of a few rows of each
-    of the `chosen` pieces. And the share of what was wanted that was not read.
+    of the `chosen` pieces. And the share of what was wanted that was not read, and whether sorted
+    rows are nearer to each other.
     """
     records, size = seen
     mean = size / max(1, records)
@@ -200,15 +221,43 @@ def _excerpt(
         rows = sum(piece.rows for piece in chosen)
         distance = _distance(chosen, min(LOADED_ROWS, int(share * rows)))
         parts, _ = _kept(partial(_parts, work, partial(_runs, work, distance)), chosen, jobs)
-        return parts, 0.0
+        return parts, 0.0, share < 1
+    if _order(work) is not None:
+        return _rearranged(work, pieces, share, jobs)
     wanted = _stretches(pieces, share, mean)
     chosen = [piece for piece in pieces if piece.start in wanted]
-    read = partial(_parts, work, lambda piece: _taken(work, wanted[piece.start], piece))
+    most = _looked(chosen)
+    read = partial(_parts, work, lambda piece: _taken(work, wanted[piece.start], most, piece))
     parts, met = _kept(read, chosen, jobs)
     asked = sum(len(rows) for place in met for rows in wanted[chosen[place].start])
     if share < 1 and len(parts) < 2:
-        return parts, 1 - share
-    return parts, 1 - sum(met.values()) / max(1, asked)
+        return parts, 1 - share, False
+    return parts, 1 - sum(met.values()) / max(1, asked), False
+
+
+def _rearranged(
+    work: Work, pieces: list[Piece], share: float, jobs: int
+) -> tuple[tuple[Part, ...], float, bool]:
+    """The same of a dataset that is shuffled or sorted."""
+    rows = sum(piece.rows for piece in pieces)
+    readable = sum(map(_source_bytes, pieces)) <= PIECES * LOOKED_BYTES and rows <= SORTED_ROWS
+    stretched = _order(work) == "sort" and share < 1 and readable
+    if stretched:
+        wanted = sorted_rows(work, pieces, share, STRETCHES[0], jobs)
+    else:
+        pieces = _spread(pieces, STRETCHES[1])
+        share = min(1.0, share * rows / sum(piece.rows for piece in pieces))
+        wanted = single_rows(pieces, share)
+    read = partial(_parts, work, partial(picked, work, wanted, _looked(pieces)))
+    parts, met = _kept(read, pieces, jobs)
+    asked = sum(len(wanted[pieces[place].start]) for place in met)
+    thin = _order(work) == "sort" and share < 1 and not stretched
+    return parts, 1 - sum(met.values()) / max(1, asked), thin
+
+
+def _looked(pieces: Sequence[Piece]) -> int:
+    """Bytes of the rows of each of some pieces that are read at most."""
+    return LOOKED_BYTES * max(1, PIECES // max(1, len(pieces)))
 
 
 Met = tuple[list[Part], int]
@@ -242,7 +291,7 @@ def _parts(work: Work, read: Callable[[Piece], Iterator[Taken]], piece: Piece) -
     found, count, left = list[Part](), 0, EXCERPT_BYTES
     for _, batch in read(piece):
         columns, encoded = _shown(work, batch)
-        whole = Part(columns, bytes(encoded.data), encoded.ends)
+        whole = Part(columns, bytes(encoded.data), encoded.ends, _sort_keys(work, batch))
         part = whole.within(left)
         # Values of their own, lest all of the batch be kept for a few of its rows.
         rows = from_numpy(np.arange(len(part.ends)))
@@ -253,6 +302,13 @@ def _parts(work: Work, read: Callable[[Piece], Iterator[Taken]], piece: Piece) -
         if left <= 0:
             break
     return found, count
+
+
+def _sort_keys(work: Work, batch: SourceBatch) -> pa.Array | None:
+    order = work.order
+    if order is None or order.kind != "sort":
+        return None
+    return sort_keys(batch, work.columns, order.sort_by)
 
 
 def _stretches(pieces: Sequence[Piece], share: float, mean: float) -> dict[int, list[range]]:
@@ -283,8 +339,8 @@ def _stretches(pieces: Sequence[Piece], share: float, mean: float) -> dict[int, 
     return found
 
 
-def _taken(work: Work, wanted: Sequence[range], piece: Piece) -> Iterator[Taken]:
-    """The rows of a piece that are wanted, as far as LOOKED_BYTES go."""
+def _taken(work: Work, wanted: Sequence[range], most: int, piece: Piece) -> Iterator[Taken]:
+    """The rows of a piece that are wanted, as far as `most` bytes of its rows go."""
     base = looked = 0
     for batch in read_piece(work, piece):
         end = base + batch.data.num_rows
@@ -293,7 +349,7 @@ def _taken(work: Work, wanted: Sequence[range], piece: Piece) -> Iterator[Taken]
             if first < last:
                 yield piece.partition.split, part_of(batch, first - base, last - base)
         base, looked = end, looked + byte_size(batch.data)
-        if base >= wanted[-1].stop or looked >= LOOKED_BYTES:
+        if base >= wanted[-1].stop or looked >= most:
             return
 
 
