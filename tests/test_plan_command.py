@@ -231,6 +231,65 @@ def test_shuffled_records_compress_as_such(tmp_path: Path) -> None:
     assert found.bytes > 1.2 * plain.bytes
 
 
+@pytest.mark.parametrize("rows", [2**30, 1])
+@pytest.mark.parametrize("source", ["apart", "together"])
+def test_sorted_records_compress_as_such(
+    tmp_path: Path, source: str, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where only a part of them is tried, if the keys of all can be held."""
+    monkeypatch.setattr(sample, "EXCERPT_BYTES", 1 << 19)
+    monkeypatch.setattr(sample, "SORTED_ROWS", rows)
+    draw = random.Random(1)
+    texts = [draw.randbytes(200).hex() for _ in range(200)]
+    groups = [n % 200 if source == "apart" else n // 40 for n in range(8000)]
+    table = pa.table({"group": groups, "text": [texts[group] for group in groups]})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=1000)
+    way, dest, by = Compression("gzip", 6), tmp_path / "out", ("group",)
+    found = planned(tmp_path / "a.parquet", dest, compression=way, sort_by=by)
+    tfrec_cli.convert(tmp_path / "a.parquet", str(dest), compression="gzip:6", sort_by=by)
+    if rows == 1:
+        assert found.thin
+        assert found.margin >= 1
+        assert found.bytes > written(dest)
+    else:
+        assert found.bytes == pytest.approx(written(dest), rel=0.3)
+        assert (found.thin, found.margin < 0.5) == (False, True)
+    whole = planned(tmp_path / "a.parquet", dest, compression=Compression(), sort_by=by)
+    assert whole.margin == 0
+
+
+def test_a_margin_as_large_as_the_size_is_told_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "a.csv"
+    source.write_text("k,t\n" + "".join(f"{n},{n % 7 * 11111}\n" for n in range(20_000)))
+    monkeypatch.setattr(sample, "EXCERPT_BYTES", 1 << 16)
+    monkeypatch.setattr(sample, "SORTED_ROWS", 1)
+    line = ["plan", str(source), str(tmp_path / "out"), "--compression", "gzip", "--sort-by", "t"]
+    with pytest.raises(SystemExit):
+        cli(line)
+    out = capsys.readouterr().out
+    assert "at most, perhaps far fewer: sorted rows lie nearer to each other" in out
+    assert "%:" not in out
+
+
+def test_rows_of_a_small_file_that_are_large_together_are_all_met(tmp_path: Path) -> None:
+    """A dictionary, which holds a text once, was given up late, as it became large."""
+    groups = np.arange(40_000) // 200
+    texts = [f"v{group * 7919 % 100_003} " * 200 for group in range(200)]
+    texts = [texts[group] for group in groups]
+    table = pa.table({"group": groups, "text": texts})
+    pq.write_table(table, tmp_path / "a.parquet", dictionary_pagesize_limit=200_000)
+    for options in ({}, {"shuffle": True}, {"sort_by": ("group",)}):
+        way, dest = Compression("gzip", 6), tmp_path / "out"
+        found = planned(tmp_path / "a.parquet", dest, compression=way, **options)
+        tfrec_cli.convert(
+            tmp_path / "a.parquet", str(dest), compression="gzip:6", overwrite=True, **options
+        )
+        assert found.unseen == 0
+        assert found.bytes == pytest.approx(written(dest), rel=0.2)
+
+
 def test_asked_splits_are_those_of_convert(examples: Path) -> None:
     fractions = ["--split", "train=0.8,test=0.2", "--split-seed", "3", "--shuffle", "--json"]
     done = tfrec("plan", "penguins.csv", "dest", *fractions, cwd=examples)

@@ -31,6 +31,19 @@ def test_a_folder_is_there_until_it_is_removed_or_forgotten(tmp_path: Path) -> N
     assert names(tmp_path) == []
 
 
+def test_where_there_is_no_room_for_the_note_no_folder_stays(tmp_path: Path) -> None:
+    """A file of a limited size stands for a full disk."""
+    program = (
+        "import resource, signal, sys; from tfrec_cli.scratch import Scratch\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+        "try: Scratch(sys.argv[1], sys.argv[1])\n"
+        "except OSError: sys.exit(7)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program, str(tmp_path)]).returncode == 7
+    assert names(tmp_path) == []
+
+
 def test_a_living_folder_is_left_alone_and_a_dead_one_is_not(tmp_path: Path) -> None:
     program = (
         "import sys, time; from tfrec_cli.scratch import Scratch\n"

@@ -39,9 +39,8 @@ class Scratch:
         while True:
             self.path = os.path.join(os.path.abspath(parent), f"tfrec-{secrets.token_hex(8)}")
             os.mkdir(self.path, 0o700)
-            lock = _locked(os.path.join(self.path, LOCK), os.O_CREAT)
+            lock = _made(self.path, os.fsencode(os.path.abspath(kept) if kept else ""))
             if lock is not None:
-                os.write(lock, os.fsencode(os.path.abspath(kept) if kept else ""))
                 self._hold(lock)
                 return
 
@@ -65,6 +64,24 @@ class Scratch:
     def remove(self) -> None:
         """Remove the folder with all that is in it, as far as the system lets it."""
         self._end()
+
+
+def _made(folder: str, note: bytes) -> int | None:
+    """The lock of a new folder, with a note in it; None where another process has removed it.
+
+    Raises OSError where there is no room for it; then the folder is gone.
+    """
+    lock = None
+    try:
+        lock = _locked(os.path.join(folder, LOCK), os.O_CREAT)
+        if lock is not None:
+            os.write(lock, note)
+        return lock
+    except OSError:
+        _remove(folder)
+        if lock is not None:
+            os.close(lock)
+        raise
 
 
 def _end(folder: str, lock: int, owner: int) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +51,8 @@ class Place:
     """What the rows of one place show.
 
     index: of the piece. record, key: the mean bytes of a record, and of the key it is sorted by.
-    columns: of source columns of variable size, the mean bytes in a row. ratios: how many bytes of
+    columns: of source columns of variable size whose sizes can be believed, the mean bytes in a
+    row. ratios: how many bytes of
     record a byte in such a column makes.
     """
 
@@ -192,7 +194,16 @@ def _look(work: Work, pieces: Sequence[Piece], index: int) -> Place | None:
         more += texts * (_behind(piece) / first - 1)
     record = int(ends[-1]) / len(ends)
     key = 0.0 if keys is None else (_variable(keys) or VALUE * len(keys)) / len(keys)
-    return Place(index, max(record + more, LEAST), key, whole, ratios)
+    sound = _borne_out(piece, whole, batch.data.num_rows)
+    return Place(index, max(record + more, LEAST), key, sound, ratios)
+
+
+def _borne_out(piece: Piece, means: Mapping[str, float], rows: int) -> dict[str, float]:
+    """The columns of a first batch that are not larger than the piece is told to be as a whole: a
+    dictionary that was given up late holds many texts once that stand in many rows.
+    """
+    sizes = piece.partition.sizes or {}
+    return {n: mean for n, mean in means.items() if mean * rows <= sizes.get(n, inf)}
 
 
 def _order_keys(work: Work, batch: SourceBatch, start: int) -> pa.Array | None:
@@ -224,10 +235,11 @@ def _some_rows(batch: SourceBatch, most: int) -> SourceBatch:
         starts = np.arange(0, rows, RUN)
     found = (starts[:, None] + np.arange(min(RUN, most))).ravel()
     found = np.setdiff1d(found[found < rows], [fault.row for fault in batch.faults])
-    return SourceBatch(_taken(batch.data, found), batch.origin)
+    return SourceBatch(taken(batch.data, found), batch.origin)
 
 
-def _taken(data: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> pa.RecordBatch:
+def taken(data: pa.RecordBatch, rows: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    """The rows of these numbers."""
     try:
         return data.take(from_numpy(rows))
     except pa.ArrowNotImplementedError:

@@ -223,7 +223,7 @@ def _excerpt(
         parts, _ = _kept(partial(_parts, work, partial(_runs, work, distance)), chosen, jobs)
         return parts, 0.0, share < 1
     if _order(work) is not None:
-        return _rearranged(work, pieces, share, jobs)
+        return _rearranged(work, pieces, share, mean, jobs)
     wanted = _stretches(pieces, share, mean)
     chosen = [piece for piece in pieces if piece.start in wanted]
     most = _looked(chosen)
@@ -236,14 +236,14 @@ def _excerpt(
 
 
 def _rearranged(
-    work: Work, pieces: list[Piece], share: float, jobs: int
+    work: Work, pieces: list[Piece], share: float, mean: float, jobs: int
 ) -> tuple[tuple[Part, ...], float, bool]:
-    """The same of a dataset that is shuffled or sorted."""
+    """The same of a dataset that is shuffled or sorted. mean: the bytes of a record."""
     rows = sum(piece.rows for piece in pieces)
     readable = sum(map(_source_bytes, pieces)) <= PIECES * LOOKED_BYTES and rows <= SORTED_ROWS
     stretched = _order(work) == "sort" and share < 1 and readable
     if stretched:
-        wanted = sorted_rows(work, pieces, share, STRETCHES[0], jobs)
+        wanted = sorted_rows(work, pieces, share, _number(STRETCHES[0], mean), jobs)
     else:
         pieces = _spread(pieces, STRETCHES[1])
         share = min(1.0, share * rows / sum(piece.rows for piece in pieces))
@@ -304,6 +304,13 @@ def _parts(work: Work, read: Callable[[Piece], Iterator[Taken]], piece: Piece) -
     return found, count
 
 
+def _number(most: int, mean: float) -> int:
+    """How many stretches are kept, at most so many. mean: the bytes of a record."""
+    count = max(PIECES, min(most, EXCERPT_BYTES // STRETCH_BYTES))
+    # Of large records not so many fit.
+    return max(1, min(count, math.ceil(EXCERPT_BYTES / max(1.0, mean))))
+
+
 def _sort_keys(work: Work, batch: SourceBatch) -> pa.Array | None:
     order = work.order
     if order is None or order.kind != "sort":
@@ -320,10 +327,7 @@ def _stretches(pieces: Sequence[Piece], share: float, mean: float) -> dict[int, 
     if share == 1:
         return {piece.start: [range(piece.rows)] for piece in pieces}
     ends = np.cumsum([piece.rows for piece in pieces])
-    most = STRETCHES[len(pieces) > FEW_PIECES]
-    count = max(PIECES, min(most, EXCERPT_BYTES // STRETCH_BYTES))
-    # Of large records not so many fit.
-    count = max(1, min(count, math.ceil(EXCERPT_BYTES / max(1.0, mean))))
+    count = _number(STRETCHES[len(pieces) > FEW_PIECES], mean)
     step = int(ends[-1]) / count
     length = max(1, int(step * share))
     found: dict[int, list[range]] = {}

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tfrec_cli.buffers import byte_size, from_numpy, to_numpy
+from tfrec_cli.buffers import byte_size, to_numpy
 from tfrec_cli.engines.threads import ordered_map
 from tfrec_cli.estimates.excerpt import ranked
 from tfrec_cli.shuffle.sorting import sort_keys
+from tfrec_cli.sizing import taken
 from tfrec_cli.sources.base import SourceBatch
 from tfrec_cli.tasks import Piece, Work, read_piece
 
@@ -96,4 +97,4 @@ def _rows_of(batch: SourceBatch, rows: Rows) -> SourceBatch:
     origin, files = batch.origin, batch.origin.files
     if files is not None:
         origin = replace(origin, files=[files[row] for row in rows.tolist()])
-    return replace(batch, data=batch.data.take(from_numpy(rows)), origin=origin, faults=())
+    return replace(batch, data=taken(batch.data, rows), origin=origin, faults=())
