@@ -404,7 +404,9 @@ def rejecting(tmp_path: Path, rejects: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["in/a.csv", "s.yaml", "out", "out/r.jsonl", "keep.txt", "in"])
+@pytest.mark.parametrize(
+    "name", ["in/a.csv", "s.yaml", "out", "out/r.jsonl", "keep.txt", "in", "no/r"]
+)
 def test_rejects_never_replace_anything_else(tmp_path: Path, name: str) -> None:
     rejecting(tmp_path, tmp_path / "r.jsonl")
     write(tmp_path / "keep.txt", "mine")

@@ -45,7 +45,7 @@ FLOORS = [
             "spill",
             "sizing",
         ),
-        *("engines", "cluster", "rejects", "receipts", "writing"),
+        *("engines", "cluster", "accounts", "rejects", "receipts", "writing"),
         *("provenance", "sourcefiles", "description", "freshness", "preparation"),
         *("pipeline", "resumption", "shardlog", "runlog"),
         *("conversion", "estimates", "profiling"),

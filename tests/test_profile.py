@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tfrec_cli.cli.profile import Profiling
+from tfrec_cli.errors import DatasetError
+from tfrec_cli.options import ConvertOptions
 from tfrec_cli.profiling import Profile, Recorder, write_events
 from tfrec_cli.profiling.figures import Sample
 from tfrec_cli.stages import Span, timed, timed_items
@@ -162,7 +165,117 @@ def test_what_happens_inside_is_not_counted_twice() -> None:
     assert [s.size for s in spans if s.stage == "read"] == [2, 1, 0]
 
 
-def test_a_trace_that_cannot_be_written_is_one_line(table: Path) -> None:
-    result = tfrec("convert", "t.csv", "o.tfrecord", "--profile-trace", "no/where.json", cwd=table)
-    assert result.returncode == 1
-    assert result.stderr.splitlines() == ["tfrec: no/where.json: No such file or directory"]
+def asked(flag: str, path: str, *more: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """A run over the folder `in` onto `out` that is asked for a profile at `path`."""
+    args = ["convert", "in", "out", "--schema", "s.yaml", "--overwrite", "--force", flag, path]
+    return tfrec(*args, *more, cwd=cwd)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("k,v\n1,x\n2,2\n")
+    (tmp_path / "s.yaml").write_text("features: {k: int64}\n")
+    (tmp_path / "keep.txt").write_text("mine")
+    (tmp_path / "link.json").symlink_to("in/a.csv")
+    os.link(tmp_path / "in" / "a.csv", tmp_path / "hard.json")
+    assert tfrec("convert", "in", "out", "--schema", "s.yaml", cwd=tmp_path).returncode == 0
+    return tmp_path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("flag", "path", "words"),
+    [
+        ("--profile-trace", "in/a.csv", "lies in a source folder"),
+        ("--profile-trace", "in/new.json", "lies in a source folder"),
+        ("--profile-trace", "link.json", "lies in a source folder"),
+        ("--profile-trace", "hard.json", "exists and is no trace"),
+        ("--profile-trace", "s.yaml", "exists and is no trace"),
+        ("--profile-trace", "keep.txt", "exists and is no trace"),
+        ("--profile-trace", "/dev/null", "exists and is no trace"),
+        ("--profile-trace", ".", "is a folder. Give a file."),
+        ("--profile-trace", "out", "is a folder. Give a file."),
+        ("--profile-trace", "out/out-train.tfrecord-00000-of-00001", "lies in DEST"),
+        ("--profile-trace", "out/trace.json", "lies in DEST"),
+        ("--profile-trace", "no/where.json", "there is no folder for it. Make it first."),
+        ("--profile-trace", "keep.txt/t.json", "keep.txt is not a folder"),
+        ("--profile-trace", "-", "standard output holds the summary. Give a file."),
+        ("--profile-tensorboard", "-", "standard output holds the summary. Give a folder."),
+        ("--profile-tensorboard", "keep.txt", "keep.txt is not a folder"),
+        ("--profile-tensorboard", "in", "lies in a source folder"),
+        ("--profile-tensorboard", "in/board", "lies in a source folder"),
+        ("--profile-tensorboard", "out", "lies in DEST"),
+        ("--profile-tensorboard", "out/board", "lies in DEST"),
+    ],
+)
+def test_a_profile_that_must_not_be_written_there_is_refused_before_the_work(
+    folder: Path, flag: str, path: str, words: str
+) -> None:
+    before = contents(folder)
+    result = asked(flag, path, cwd=folder)
+    assert result.returncode == 2
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"tfrec: {flag} {path}")
+    assert words in line
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (("--rejects", "x"), ("--profile-trace", "./x")),
+        (("--rejects", "x"), ("--profile-tensorboard", "x/board")),
+        (("--profile-trace", "x"), ("--profile-tensorboard", "x")),
+    ],
+)
+def test_two_accounts_in_one_place_are_refused(
+    folder: Path, one: tuple[str, str], two: tuple[str, str]
+) -> None:
+    before = contents(folder)
+    result = asked(*one, *two, "--on-error", "skip", cwd=folder)
+    assert result.returncode == 2
+    line = f"tfrec: {' '.join(two)} and {' '.join(one)} are one place. Choose another for one."
+    assert result.stderr.splitlines() == [line]
+    assert contents(folder) == before
+
+
+def test_a_trace_is_not_put_where_dest_will_be(table: Path) -> None:
+    for path in ("new", "new/o.tfrecord"):
+        result = tfrec("convert", "t.csv", "new/o.tfrecord", "--profile-trace", path, cwd=table)
+        assert (result.returncode, "lies in DEST" in result.stderr) == (2, True)
+    assert sorted(os.listdir(table)) == ["t.csv"]
+
+
+def test_a_trace_is_replaced_by_the_next_and_may_lie_beside_dest(folder: Path) -> None:
+    (folder / "real.json").touch()
+    (folder / "to.json").symlink_to("real.json")
+    for _ in range(2):
+        result = asked("--profile-trace", "to.json", "--profile-tensorboard", ".", cwd=folder)
+        assert result.returncode == 0
+    assert json.loads((folder / "real.json").read_text())["traceEvents"]
+    assert (folder / "to.json").is_symlink()
+    assert not list(folder.glob(".tfrec*"))
+
+
+def test_a_profile_that_cannot_be_written_after_all_says_that_the_dataset_is_there(
+    table: Path,
+) -> None:
+    for option, path in (("profile_trace", "gone/t.json"), ("profile_tensorboard", "gone/t")):
+        given = {"profile": False, "profile_trace": None, "profile_tensorboard": None}
+        profiling = Profiling({**given, option: str(table / path)})
+        (table / "gone").mkdir()
+        options = ConvertOptions((str(table / "t.csv"),), str(table / "out"))
+        profiling.check(options)
+        with profiling.recording():
+            pass
+        (table / "gone").rmdir()
+        (table / "gone").touch()
+        with pytest.raises(DatasetError) as caught:
+            profiling.finish(options)
+        assert str(caught.value).startswith(f"{table / path} cannot be written: a part of the path")
+        assert str(caught.value).endswith("/out is whole: its profile alone is missing.")
+        (table / "gone").unlink()

@@ -169,9 +169,10 @@ def checked(options: ConvertOptions, dest: Dest) -> ConvertOptions:
             flag = name.replace("_", "-")
             raise UsageError(f"--{flag} needs --on-error skip: without it no row is left out.")
     if options.rejects is not None:
-        from tfrec_cli.rejects import check_rejects
+        from tfrec_cli.accounts import check_account
+        from tfrec_cli.rejects import rejects_account
 
-        check_rejects(options.rejects, dest, paths_of(options))
+        check_account(rejects_account(options.rejects), dest, paths_of(options))
     if dest.kind == "stdout" and options.engine != "threads":
         raise UsageError(
             f"--engine {options.engine}: DEST is - and workers cannot write there. Give a folder, "

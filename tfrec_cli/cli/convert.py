@@ -145,6 +145,7 @@ def command(paths: tuple[str, ...], as_json: bool, quiet: bool, verify: bool, **
     to_stdout = options.dest == "-"
     if to_stdout and as_json:
         raise UsageError("--json and DEST - both want standard output; leave one out.")
+    profiling.check(options)
     reporter = TerminalReporter(bar=not quiet and not as_json)
     began = time.monotonic()
     try:

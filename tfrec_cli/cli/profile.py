@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tfrec_cli.cli.common import PATH, human_size
+from tfrec_cli.errors import DatasetError
 
 if TYPE_CHECKING:
     from tfrec_cli.options import ConvertOptions
@@ -48,9 +49,27 @@ class Profiling:
         self._recorder: Recorder | None = None
         self._profile: Profile | None = None
 
+    def check(self, options: ConvertOptions) -> None:
+        """Raise UsageError where a file that was asked for must not be written, or cannot be."""
+        if self._trace is None and self._events is None:
+            return
+        from tfrec_cli.accounts import check_account, refuse_same
+        from tfrec_cli.preparation import choose_dest, paths_of
+        from tfrec_cli.profiling import events_account, trace_account
+        from tfrec_cli.rejects import rejects_account
+
+        asked = [] if self._trace is None else [trace_account(self._trace)]
+        asked += [] if self._events is None else [events_account(self._events)]
+        dest = choose_dest(options)
+        for one in asked:
+            check_account(one, dest, paths_of(options))
+        refuse_same(
+            [*([rejects_account(options.rejects)] if options.rejects is not None else []), *asked]
+        )
+
     def recording(self) -> AbstractContextManager[Any]:
         """To be entered around the run."""
-        if not (self._shown or self._trace or self._events):
+        if not self._shown and self._trace is None and self._events is None:
             return nullcontext()
         from tfrec_cli.profiling import Recorder
 
@@ -58,18 +77,26 @@ class Profiling:
         return self._recorder
 
     def finish(self, options: ConvertOptions) -> None:
-        """Write the files that were asked for. Raises OSError where one cannot be written."""
+        """Write the files that were asked for. Raises DatasetError where one cannot be written."""
         if self._recorder is None:
             return
-        from tfrec_cli.profiling import write_events, write_trace
-
         to_pipe = options.dest == "-"
         target = None if to_pipe else os.path.dirname(os.path.abspath(options.dest))
         self._profile = self._recorder.profile(options.jobs, target, options.scheduler is not None)
+        try:
+            self._write(self._profile)
+        except DatasetError as error:
+            raise DatasetError(
+                f"{error} {options.dest} is whole: its profile alone is missing."
+            ) from error
+
+    def _write(self, profile: Profile) -> None:
+        from tfrec_cli.profiling import write_events, write_trace
+
         if self._trace is not None:
-            write_trace(self._profile, self._trace)
+            write_trace(profile, self._trace)
         if self._events is not None:
-            write_events(self._profile, self._events)
+            write_events(profile, self._events)
 
     def lines(self) -> list[str]:
         """The profile as text, nothing where `--profile` was not given."""

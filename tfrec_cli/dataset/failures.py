@@ -28,16 +28,18 @@ _REASONS = {
 }
 
 
-def failure(error: OSError, path: str | os.PathLike[str]) -> DatasetError:
-    """The error of the one line `PATH cannot be written: reason. What to do.`"""
-    reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
+def failure(error: OSError, path: str | os.PathLike[str], what: str = "DEST") -> DatasetError:
+    """The error of the one line `PATH cannot be written: reason. What to do.` what: that which may
+    be chosen otherwise.
+    """
+    reason = _REASONS.get(error.errno or 0, error.strerror or str(error)).replace("DEST", what)
     return DatasetError(f"{os.fspath(path)} cannot be written: {reason}.")
 
 
 @contextmanager
-def writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turns an OSError of the block into the DatasetError that names `path`."""
+def writing(path: str | os.PathLike[str], what: str = "DEST") -> Iterator[None]:
+    """Turns an OSError of the block into the DatasetError that names `path` (see `failure`)."""
     try:
         yield
     except OSError as error:
-        raise failure(error, path) from error
+        raise failure(error, path, what) from error

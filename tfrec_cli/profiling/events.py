@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tfrec_cli._kernel import masked_crc32c
+from tfrec_cli.accounts import Account, replacing
+from tfrec_cli.dataset.failures import writing
 from tfrec_cli.profiling.figures import Profile
 
 # Points of a curve at most, and seconds between them at least.
@@ -25,15 +27,21 @@ def write_events(profile: Profile, folder: str) -> str:
     """Write `profile` to a new event file in `folder`, which is made; returns the file's path.
 
     Scalars, a point each step of a run: `STAGE/MB_per_s` handled, `STAGE/threads` at work on
-    average, `memory/MiB`. Raises OSError where it cannot be written.
+    average, `memory/MiB`. Raises DatasetError where it cannot be written.
     """
-    os.makedirs(folder, exist_ok=True)
+    with writing(folder, "folder"):
+        os.makedirs(folder, exist_ok=True)
     name = f"events.out.tfevents.{int(profile.began_at)}.{socket.gethostname()}.{os.getpid()}.tfrec"
     path = os.path.join(folder, name)
-    with open(path, "wb") as file:
+    with replacing(path, "wb") as file:
         for event in _events(profile):
             file.write(_framed(event.SerializeToString()))
     return path
+
+
+def events_account(folder: str) -> Account:
+    """The folder of event files as `--profile-tensorboard` names it."""
+    return Account("--profile-tensorboard", folder, "folder", None)
 
 
 def _events(profile: Profile) -> Iterator[Any]:

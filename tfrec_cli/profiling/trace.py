@@ -11,14 +11,20 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from tfrec_cli.accounts import Account, replacing
 from tfrec_cli.profiling.figures import Profile
 
 
 def write_trace(profile: Profile, path: str) -> None:
-    """Write `profile` to the file at `path`. Raises OSError where it cannot be written."""
+    """Write `profile` to the file at `path`. Raises DatasetError where it cannot be written."""
     document = {"traceEvents": list(_events(profile)), "displayTimeUnit": "ms"}
-    with open(path, "w", encoding="utf-8") as file:
+    with replacing(path, "w", encoding="utf-8") as file:
         json.dump(document, file)
+
+
+def trace_account(path: str) -> Account:
+    """The trace as `--profile-trace` names it."""
+    return Account("--profile-trace", path, "trace", b'{"traceEvents": ')
 
 
 def _events(profile: Profile) -> Iterator[dict[str, Any]]:
