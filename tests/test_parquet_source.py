@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import decimal
 import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as encryption
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,6 +49,40 @@ def types(survey: Survey) -> dict[str, str]:
 
 def nulls(survey: Survey) -> dict[str, bool | None]:
     return {c.name: c.nulls for c in survey.columns}
+
+
+class Keys(encryption.KmsClient):
+    """Keys that are wrapped in nothing."""
+
+    def wrap_key(self, key: bytes, _master: str) -> bytes:
+        return base64.b64encode(key)
+
+    def unwrap_key(self, wrapped: bytes, _master: str) -> bytes:
+        return base64.b64decode(wrapped)
+
+
+@pytest.mark.parametrize("columns", [["b"], ["a", "b"], ["a"]])
+@pytest.mark.parametrize("plaintext_footer", [True, False])
+def test_an_encrypted_file_is_named(
+    tmp_path: Path, plaintext_footer: bool, columns: list[str]
+) -> None:
+    file = tmp_path / "secret.parquet"
+    table = pa.table({"a": [1, 2, 3], "b": ["x", "y", None]})
+    how = encryption.EncryptionConfiguration(
+        footer_key="f", column_keys={"k": columns}, plaintext_footer=plaintext_footer
+    )
+    connection = encryption.KmsConnectionConfig()
+    keys = encryption.CryptoFactory(lambda _: Keys())
+    made = keys.file_encryption_properties(connection, how)
+    with pq.ParquetWriter(file, table.schema, encryption_properties=made) as writer:
+        writer.write_table(table)
+    command = [sys.executable, "-m", "tfrec_cli", "convert", "secret.parquet", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "tfrec: secret.parquet: is an encrypted Parquet file, which cannot be read. Write it "
+        "without encryption."
+    ]
 
 
 def test_every_type_comes_back_as_it_was(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from tfrec_cli.errors import SourceError, first_line
 from tfrec_cli.sources.files import display, unreadable
+from tfrec_cli.sources.magic import ENCRYPTED, PARQUET
 
 LARGE_GROUP = 32 * 2**20
 LARGE_BUFFER = 2**20
@@ -30,6 +31,12 @@ UNLIKE = 16
 
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 
+
+# The last bytes of a file: the length of the footer in four of them, PAR1.
+_TAIL = 8
+# After a footer in a file of encrypted columns: a nonce and a tag.
+# https://github.com/apache/parquet-format/blob/master/Encryption.md#55-plaintext-footer-mode
+_SIGNATURE = 12 + 16
 
 # Mean bytes in a row from which on the size of a column is worth knowing.
 LONG = 16
@@ -108,12 +115,14 @@ def open_row_groups(path: str, size: int, **options: Any) -> Iterator[pq.Parquet
 def read_footer(path: str, int96: str = "us") -> Footer:
     """The footer of the Parquet file at `path`; `int96` is the unit of old timestamps.
 
-    Raises SourceError naming the file where it is missing, empty, cut off or not Parquet, and
-    naming the column where two have one name.
+    Raises SourceError naming the file where it is missing, empty, cut off, encrypted or not
+    Parquet, and naming the column where two have one name.
     """
     try:
         with open_parquet(path, coerce_int96_timestamp_unit=int96) as file:
             schema, metadata = file.schema_arrow, file.metadata
+            if _is_signed(path, metadata):
+                raise _encrypted(path)
             physical = [file.schema.column(i).physical_type for i in range(metadata.num_columns)]
             groups = tuple(_row_groups(metadata))
     except OSError as error:
@@ -128,6 +137,24 @@ def read_footer(path: str, int96: str = "us") -> Footer:
     return Footer(path, schema, groups, _leaves(schema), "INT96" in physical)
 
 
+def _is_signed(path: str, metadata: pq.FileMetaData) -> bool:
+    """Whether columns of the file are encrypted though its footer is not. Such a footer alone has
+    a signature after it. To be asked before anything of a column is: where that is encrypted,
+    Arrow ends the process.
+    """
+    with open(path, "rb", buffering=0) as file:
+        end = file.seek(-_TAIL, os.SEEK_END)
+        size = int.from_bytes(os.pread(file.fileno(), 4, end), "little")
+    return size - int(metadata.serialized_size) == _SIGNATURE
+
+
+def _encrypted(path: str) -> SourceError:
+    return SourceError(
+        f"{display(path)}: is an encrypted Parquet file, which cannot be read. Write it without "
+        "encryption."
+    )
+
+
 def _not_parquet(path: str, error: Exception) -> SourceError:
     shown = display(path)
     size = os.path.getsize(path)
@@ -135,7 +162,9 @@ def _not_parquet(path: str, error: Exception) -> SourceError:
         return SourceError(f"{shown}: is empty (0 bytes), not a Parquet file. Write it again.")
     with open(path, "rb") as file:
         head = file.read(4)
-    if head != b"PAR1":
+    if head == ENCRYPTED:
+        return _encrypted(path)
+    if head != PARQUET:
         return SourceError(
             f'{shown}: is not a Parquet file: it begins with {head!r}, not b"PAR1". '
             "Choose its format with --source."

@@ -16,6 +16,8 @@ COMPRESSIONS = (
     (b"\xfd7zXZ\x00", "xz", ".xz"),
 )
 PARQUET = b"PAR1"
+# Of Parquet files the footer of which is encrypted.
+ENCRYPTED = b"PARE"
 
 
 # What follows the level in bzip2: a block, or the end. Three letters would take text for it.
@@ -32,6 +34,7 @@ def compression_of(head: bytes) -> str | None:
 
 _KINDS = (
     (PARQUET, "a Parquet file"),
+    (ENCRYPTED, "an encrypted Parquet file"),
     (b"ARROW1", "an Arrow file"),
     (b"ORC", "an ORC file"),
     (b"Obj\x01", "an Avro file"),
