@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -98,6 +99,58 @@ def test_deaths_are_counted_too_where_few_workers_may_have_the_task(tmp_path: Pa
         ):
             list(engine.map(partial(troubles.deadly, str(tmp_path)), range(3)))
         assert 2 <= killed(made.folder) <= 6
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_while_it_is_asked_ends_nothing(tmp_path: Path) -> None:
+    for number in range(3):
+        with (
+            cluster(tmp_path / str(number), 2) as made,
+            open_engine("dask", made.address, 1) as engine,
+        ):
+            engine.require(troubles.deadly_on_w0)
+            assert list(engine.map(abs, [-1, -2])) == [1, 2]
+            assert engine.notices == []
+
+
+@pytest.mark.slow
+def test_what_cannot_be_reached_is_asked_again_and_then_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that takes no connections any more, though the scheduler knows it."""
+    from tfrec_cli.engines import workers
+
+    monkeypatch.setattr(workers, "AGAIN", (0.1, 0.1))
+    with cluster(tmp_path / "cluster", 2) as made, open_engine("dask", made.address, 1) as engine:
+        engine.require(partial(troubles.deaf_on_w0, str(tmp_path)))
+        assert list(engine.map(abs, [-1, -2])) == [1, 2]
+        (notice,) = engine.notices
+        assert re.match(r"worker tcp://\S+ was not used: it could not be reached \(", notice)
+        assert len((tmp_path / "asked").read_text()) == 3
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_stopped_is_gone_on_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tfrec_cli.engines import workers
+
+    monkeypatch.setattr(workers, "SILENCE", 8.0)
+    told = list[str]()
+    with cluster(tmp_path / "cluster", 2) as made:
+        os.kill(made.workers[0].pid, signal.SIGSTOP)
+        time.sleep(1)
+        began = time.monotonic()
+        with open_engine("dask", made.address, 1, told.append) as engine:
+            engine.require(troubles.passed)
+            engine.require(troubles.passed)
+            assert list(engine.map(abs, range(-9, 0))) == list(range(9, 0, -1))
+        assert time.monotonic() - began < 30
+        os.kill(made.workers[0].pid, signal.SIGCONT)
+    assert len(told) == 1
+    assert re.match(r"waiting for worker tcp://\S+ to answer", told[0])
+    (notice,) = engine.notices
+    assert re.match(r"worker tcp://\S+ was not used: it has not answered for 8 s", notice)
 
 
 def killed(folder: Path) -> int:

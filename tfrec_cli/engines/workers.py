@@ -20,6 +20,12 @@ from tfrec_cli.errors import EngineError, first_line, listed
 PATIENCE = 300.0
 # Seconds in which workers should have answered.
 SLOW = 5.0
+# Seconds after which a worker that does not answer is gone on without, where the scheduler has not
+# heard of it for half of them.
+SILENCE = 30.0
+# Seconds before those are asked again that could not be reached: the scheduler may not know yet
+# that they are gone.
+AGAIN = 1.0, 2.0, 4.0
 # Seconds in which another worker is expected where one has died: nannies start new ones.
 JOINING = 60.0
 
@@ -52,14 +58,11 @@ class Workers:
 
         Raises EngineError that names the workers at fault.
         """
-        found = self._answers(check, None)
-        # One that died meanwhile says nothing of the others.
-        self._looked = -inf
-        there = self._all()
+        found = self._heard(check, sorted(self._all().keys() - self._unfit))
         wrong = [
             f"worker {worker} {_told(result)}"
             for worker, result in sorted(found.items())
-            if result is not None and worker in there
+            if result is not None
         ]
         if wrong:
             raise EngineError(f"{listed(wrong, 5)}. Mend or stop such workers, then run again.")
@@ -70,10 +73,9 @@ class Workers:
         """Give those no more tasks that cannot load any, which lack tfrec or what it needs; whether
         there are some among `workers` (None: all).
         """
-        self._looked = -inf
-        there = self._all().keys()
+        there = self._seen_now().keys()
         if unsure := sorted(there - self.known - self._unfit):
-            for worker, answer in self._answers(check_wanted, unsure).items():
+            for worker, answer in self._heard(check_wanted, unsure).items():
                 if answer is not None:
                     self._lacking.add(worker)
                     self.exclude(worker, _told(answer))
@@ -133,6 +135,11 @@ class Workers:
             )
         return fit
 
+    def _seen_now(self) -> dict[str, int]:
+        """The threads of each that the scheduler knows of at this moment."""
+        self._looked = -inf
+        return self._all()
+
     def _all(self) -> dict[str, int]:
         """The threads of each."""
         now = time.monotonic()
@@ -152,32 +159,72 @@ class Workers:
             "again, then go on with --resume."
         )
 
-    def _answers(self, check: Check, workers: list[str] | None) -> dict[str, Any]:
-        """What each of some workers (None: all) says to a check. One that hangs is waited for, and
-        told of, until the scheduler drops it.
+    def _heard(self, check: Check, workers: list[str]) -> dict[str, Any]:
+        """What each of some workers says to a check; one that dies meanwhile says nothing.
+
+        One that cannot be reached, though the scheduler has it, is asked again. It is used no more
+        then, if there are others.
         """
-        ask = partial(self._client.run, check, workers=workers, on_error="return")
+        found = self._answers(check, workers)
+        for pause in AGAIN:
+            if not (away := self._away(found)):
+                break
+            time.sleep(pause)
+            if still := sorted(self._seen_now().keys() & away):
+                found |= self._answers(check, still)
+        there, away = self._all(), self._away(found)
+        answers = {worker: said for worker, said in found.items() if worker in there}
+        if away >= answers.keys():
+            return answers
+        for worker in sorted(away):
+            self.exclude(worker, _told(answers.pop(worker)))
+        return answers
+
+    def _away(self, answers: dict[str, Any]) -> set[str]:
+        """The workers that are there by the scheduler, but could not be reached."""
+        there = self._seen_now()
+        return {name for name, said in answers.items() if isinstance(said, OSError)} & there.keys()
+
+    def _answers(self, check: Check, workers: list[str]) -> dict[str, Any]:
+        """What each of some workers says to a check.
+
+        One that hangs is waited for, and told of, until the scheduler drops it, or it has been
+        silent for long and there are others.
+        """
+        if not workers:
+            return {}
+        found = self._asking(check, workers)
+        if not wait([found], SLOW).done:
+            names = sorted(self._silent(SLOW / 2))
+            who = f"worker{'' if len(names) == 1 else 's'}{' ' * bool(names)}{listed(names, 3)}"
+            self._tell(f"waiting for {who} to answer; Ctrl-C ends that.")
+        if not wait([found], SILENCE - SLOW).done:
+            silent = self._silent(SILENCE / 2).intersection(workers)
+            if rest := sorted(set(workers) - silent if silent else ()):
+                for worker in sorted(silent):
+                    self.exclude(worker, f"has not answered for {SILENCE:.0f} s")
+                return self._answers(check, rest)
+        answers: dict[str, Any] = self._asked(found.result)
+        return answers
+
+    def _asking(self, check: Check, workers: list[str]) -> Future[dict[str, Any]]:
+        """What some workers say to a check, as soon as all have answered."""
         found: Future[dict[str, Any]] = Future()
 
         def answer() -> None:
             try:
-                found.set_result(ask())
+                found.set_result(self._client.run(check, workers=workers, on_error="return"))
             except BaseException as error:
                 found.set_exception(error)
 
         Thread(target=answer, name="tfrec-check", daemon=True).start()
-        if not wait([found], SLOW).done:
-            self._tell(f"waiting for {self._silent()} to answer; Ctrl-C ends that.")
-        answers: dict[str, Any] = self._asked(found.result)
-        return answers
+        return found
 
-    def _silent(self) -> str:
-        """The workers that the scheduler has not heard of lately, in words."""
+    def _silent(self, seconds: float) -> set[str]:
+        """The workers that the scheduler has heard of so much earlier than of the last one."""
         info = self._asked(partial(self._client.scheduler_info, **self._every))
         seen = {worker: about.get("last_seen", 0.0) for worker, about in info["workers"].items()}
-        silent = [who for who, when in seen.items() if when < max(seen.values()) - SLOW / 2]
-        names = f" {listed(sorted(silent), 3)}" if silent else ""
-        return f"{'worker' if len(silent) == 1 else 'workers'}{names}"
+        return {who for who, when in seen.items() if when < max(seen.values()) - seconds}
 
     def _asked(self, ask: Callable[[], Any]) -> Any:
         try:
@@ -191,6 +238,8 @@ def _told(result: Any) -> str:
     if isinstance(result, str):
         return result
     said = first_line(result)
+    if isinstance(result, OSError):
+        return f"could not be reached ({said})"
     if "tfrec_cli" in said:
         return "has no tfrec, or another one (install there what is installed here)"
     return f"cannot load tfrec ({said})"
