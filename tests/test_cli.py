@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import click
+import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
@@ -111,6 +112,11 @@ def test_the_suffix_of_a_file_chooses_the_compression(people: Path) -> None:
         (["convert", "open.csv", "out"], 1, "open.csv, line 3"),
         (["convert", "ragged.csv", "out"], 1, "ragged.csv, line 3"),
         (["convert", "twice.csv", "out"], 1, 'column "a"'),
+        (["convert", "open_twice.csv", "out"], 1, 'open_twice.csv, line 1: column "a"'),
+        (["convert", "long_header.csv", "out"], 1, 'long_header.csv, line 2: column "a"'),
+        (["convert", "people.csv", "out", "--sort-by", ""], 2, '"" names a column without a name'),
+        (["convert", "people.csv", "out", "--sort-by", "id,"], 2, '"id," names a column without'),
+        (["convert", "people.csv", "out", "--key", "id,id"], 2, 'names column "id" twice'),
         (["convert", "people.csv", "people.csv/out"], 1, "people.csv/out"),
         (["convert", "people.csv", "/proc/out"], 1, "/proc/out"),
         (["loader", "people.csv"], 1, "people.csv"),
@@ -127,6 +133,8 @@ def test_bad_input_gets_one_line_and_an_exit_code(
     (people / "open.csv").write_text('a,b\n1,2\n3,"x\n4,5\n')
     (people / "ragged.csv").write_text("a,b\n1,2\n3,4,5\n")
     (people / "twice.csv").write_text("a,b,a\n1,2,3\n")
+    (people / "open_twice.csv").write_text("a,a")
+    (people / "long_header.csv").write_text('sep=,\na,"b\nc",a\n1,2,3\n')
     before = sorted(people.iterdir())
     result = tfrec(*args, cwd=people)
     error = error_of(result)
@@ -219,6 +227,42 @@ def test_a_plain_convert_imports_no_room_that_it_does_not_enter(people: Path) ->
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=people)
+
+
+def test_names_that_are_no_text_keep_tables_aligned(people: Path) -> None:
+    table = pa.table({"a\0\x1b\n": [1, 2], "": [3, 4], "long" * 30: [5, 6], "plain": [7, 8]})
+    pq.write_table(table, people / "odd.parquet")
+    for args in (["convert", "odd.parquet", "out"], ["export", "out", "back.parquet"]):
+        lines = tfrec(*args, cwd=people).stdout.decode().splitlines()
+        found = [line for line in lines if line.startswith("    ") and "int64" in line]
+        assert len(found) == 4, lines
+        assert len({line.index("int64") for line in found}) == 1, lines
+    lines = tfrec("plan", "odd.parquet", "other", cwd=people).stdout.decode().splitlines()
+    start = next(at for at, line in enumerate(lines) if line.startswith("where the bytes go"))
+    assert len({line.rindex(" bytes") for line in lines[start + 1 : start + 6]}) == 1, lines
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["convert", "people.csv", "out", "-j", "2"], "Use fewer jobs (-j 1)"),
+        (["convert", "people.csv", "out", "-j", "1"], "Give it more"),
+    ],
+)
+def test_fewer_jobs_are_advised_where_there_are_several(
+    people: Path, args: list[str], words: str
+) -> None:
+    code = (
+        "import tfrec_cli.conversion\n"
+        "from tfrec_cli.cli import main\n"
+        "def spent(*_): raise MemoryError\n"
+        "tfrec_cli.conversion.convert = spent\n"
+        f"main({args!r})"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=people, capture_output=True, check=False)
+    assert done.returncode == 1
+    assert words in error_of(done)
 
 
 def test_a_closed_pipe_is_quiet(people: Path) -> None:

@@ -23,6 +23,7 @@ from PIL import Image
 
 import tfrec_cli
 from tfrec_cli.cli import cli
+from tfrec_cli.cli.plan import _trial_line
 from tfrec_cli.estimates import comparison, sample
 from tfrec_cli.estimates.advice import advise_shards
 from tfrec_cli.estimates.comparison import Trial, Workload, compare, recommend
@@ -482,6 +483,11 @@ def test_images_are_left_alone(photos: Path, tmp_path: Path, examples: Path) -> 
         assert found.comparison.recommended == Compression()
         assert "Recommended: none." in found.comparison.sentence
         assert "images" in found.comparison.sentence
+
+
+def test_times_too_short_for_four_digits_are_shown_in_microseconds() -> None:
+    trial = Trial(Compression(), 50.0, 1.0, 0.00001, 0.0012)
+    assert _trial_line(trial).endswith("10.0 µs    0.0012 s")
 
 
 def test_noise_is_left_alone() -> None:

@@ -11,7 +11,7 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import click
@@ -112,9 +112,6 @@ _KEPT = "nothing half-written was left behind, and convert keeps what it finishe
 
 # What Python and the system's loader say where a thread or a library finds no room.
 _NO_MEMORY = ("can't start new thread", "failed to map segment", "annot allocate memory")
-_NO_MEMORY_LEFT = (
-    "out of memory. Use fewer jobs (-j 1); where Parquet is converted, smaller row groups help too."
-)
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
@@ -131,7 +128,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
 def _run(args: Sequence[str] | None) -> int:
     """Run a command; what it leaves for the process to exit with."""
-    state = {"debug": False}
+    state: dict[str, Any] = {"debug": False}
     try:
         _prepare(args)
         result = cli.main(args=args, prog_name="tfrec", standalone_mode=False, obj=state)
@@ -141,7 +138,7 @@ def _run(args: Sequence[str] | None) -> int:
         signals.is_over = args is None
         if state["debug"] and not isinstance(error, SystemExit):
             raise
-        code = _report(error)
+        code = _report(error, state)
     return code
 
 
@@ -170,8 +167,8 @@ def _flushed(code: int) -> int:
     return code if _flush() or code else PIPE_CLOSED
 
 
-def _report(error: BaseException) -> int:
-    """Say what went wrong in one line; return the exit code."""
+def _report(error: BaseException, state: Mapping[str, Any]) -> int:
+    """Say what went wrong in one line; return the exit code. state: what the options said."""
     # What a signal raised may have come out as something else.
     error = signals.caught() or error
     if isinstance(error, _PipeClosed | BrokenPipeError):
@@ -195,10 +192,16 @@ def _report(error: BaseException) -> int:
     if isinstance(error, TfrecError):
         return _say(str(error), error.exit_code)
     if isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY):
-        return _say(_NO_MEMORY_LEFT, 1)
+        return _say(_out_of_memory(state), 1)
     if isinstance(error, OSError):
         return _say(_system(error), 1)
     return _say(f"{type(error).__name__}: {error} (a fault in tfrec: --debug shows where)", 1)
+
+
+def _out_of_memory(state: Mapping[str, Any]) -> str:
+    """What helps then. state: `jobs`, where the command has any."""
+    more = "Use fewer jobs (-j 1)" if state.get("jobs", 1) > 1 else "Give it more"
+    return f"out of memory. {more}; where Parquet is converted, smaller row groups help too."
 
 
 def _say(message: str, code: int) -> int:

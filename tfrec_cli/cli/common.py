@@ -47,8 +47,10 @@ def _columns(text: str) -> tuple[str, ...]:
             f"{text} is not a list of columns. Put a name with a comma in double quotes, as in "
             "'\"size, cm\",weight'."
         ) from None
-    if not names or not all(names) or len(set(names)) < len(names):
-        raise UsageError(f'"{text}" names a column twice, or one without a name.')
+    if not names or not all(names):
+        raise UsageError(f'"{text}" names a column without a name. Give names with commas between.')
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError(f'"{text}" names column "{twice}" twice. Name it once.')
     return names
 
 
@@ -65,8 +67,19 @@ split_option = click.option("--split", metavar="NAME", help="Records of this spl
 overwrite_option = click.option(
     "--overwrite", is_flag=True, help="Replace a dataset that tfrec wrote, as a whole."
 )
+
+
+def _remember_jobs(ctx: click.Context, _param: click.Parameter, value: int | None) -> int | None:
+    """Keep how many jobs were asked for: where memory runs out, advice depends on it."""
+    if isinstance(ctx.obj, dict):
+        from tfrec_cli.options import default_jobs
+
+        ctx.obj["jobs"] = value or default_jobs()
+    return value
+
+
 jobs_option = click.option(
-    "-j", "--jobs", metavar="N", type=click.IntRange(1),
+    "-j", "--jobs", metavar="N", type=click.IntRange(1), callback=_remember_jobs,
     help="Threads at work at a time. Default: as many as there are processors.",
 )  # fmt: skip
 json_option = click.option(

@@ -27,7 +27,7 @@ from tfrec_cli.cli.metadata import FORMATS as METADATA_FORMATS
 from tfrec_cli.cli.order import order_options, share, split_classes
 from tfrec_cli.cli.profile import Profiling, profile_options
 from tfrec_cli.cli.progress import TerminalReporter
-from tfrec_cli.errors import UsageError, counted
+from tfrec_cli.errors import UsageError, counted, key_text
 from tfrec_cli.options import (
     LEVELS,
     Compression,
@@ -247,8 +247,9 @@ def _schema_line(manifest: Manifest, options: ConvertOptions) -> str:
 def _feature_lines(manifest: Manifest) -> list[str]:
     """One line a feature; the first ones of a long list."""
     shown = manifest.features[:SHOWN_FEATURES]
-    width = max((len(feature.key) for feature in shown), default=0)
-    lines = [f"    {f.key:<{width}}  {_describe(f)}".rstrip() for f in shown]
+    keys = [key_text(feature.key) for feature in shown]
+    width = max(map(len, keys), default=0)
+    lines = [f"    {key:<{width}}  {_describe(f)}" for key, f in zip(keys, shown, strict=True)]
     more = len(manifest.features) - len(shown)
     return [*lines, f"    … and {more:,} more"] if more else lines
 

@@ -23,11 +23,12 @@ def footprint_lines(found: Footprint) -> Iterator[str]:
     total = max(found.total, 1)
     groups = found.groups
     shown = groups[:SHOWN_FEATURES]
-    width = min(40, max(len(key) for key in ("where the bytes go", *(f.key for f in shown))))
+    keys = [key_text(feature.key, 40) for feature in shown]
+    width = max(map(len, ("where the bytes go", *keys)))
     head = ("values", "names", "protobuf", "framing", "all", "")
     yield f"{'where the bytes go':<{width}}" + "".join(f"{word:>11}" for word in head).rstrip()
-    for feature in shown:
-        yield _feature_line(feature, width, total)
+    for key, feature in zip(keys, shown, strict=True):
+        yield _feature_line(f"{key:<{width}}", feature, total)
     if more := len(groups) - len(shown):
         yield f"… and {more:,} smaller {'feature' if more == 1 else 'features'}"
     sizes = (found.values, found.names, found.protobuf, found.framing, found.total)
@@ -36,11 +37,10 @@ def footprint_lines(found: Footprint) -> Iterator[str]:
     yield f"{'':<{width}}{shares}"
 
 
-def _feature_line(feature: FeatureBytes, width: int, total: float) -> str:
-    key = key_text(feature.key, width)
+def _feature_line(key: str, feature: FeatureBytes, total: float) -> str:
     sizes = [human_size(size) for size in (feature.values, feature.names, feature.other)]
     columns = "".join(f"{text:>11}" for text in [*sizes, "", human_size(feature.total)])
-    return f"{key:<{width}}{columns}{feature.total / total:>11.0%}"
+    return f"{key}{columns}{feature.total / total:>11.0%}"
 
 
 def saving_lines(savings: Sequence[Saving], size: float) -> Iterator[str]:

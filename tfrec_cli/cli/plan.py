@@ -95,7 +95,7 @@ def _rounded(value: Any, key: str = "") -> Any:
         return [_rounded(item) for item in value]
     if isinstance(value, float):
         return (
-            round(value, 4)
+            round(value, 7 if "seconds" in key else 4)
             if "seconds" in key or key in ("ratio", "margin", "unseen")
             else round(value)
         )
@@ -194,6 +194,8 @@ def _trial_line(trial: Trial) -> str:
 
 
 def _fine_seconds(seconds: float) -> str:
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.1f} µs"
     return f"{seconds:.4f} s" if seconds < 0.1 else _seconds(seconds)
 
 

@@ -34,7 +34,8 @@ class Layout:
 
     names: of the cells of a row, in their order. tail: every row ends in one more delimiter, so
     that it has an empty cell without a name at its end. start, line: offset in the text and line
-    (from 1) where the rows begin. nameless: names that tfrec made up. notices: what was detected.
+    (from 1) where the rows begin. header: the line where the header does. nameless: names that
+    tfrec made up. notices: what was detected.
     """
 
     path: str
@@ -43,6 +44,7 @@ class Layout:
     names: tuple[str, ...]
     start: int = 0
     line: int = 1
+    header: int = 1
     tail: bool = False
     nameless: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
@@ -102,7 +104,8 @@ def find_layout(path: str, options: CsvOptions) -> Layout:
     _refuse_clash(path, dialect)
     sample = _read_sample(path, framing, dialect, 1)
     _refuse_strange(path, sample, framing, dialect)
-    layout = Layout(path, framing, dialect, (), sample.skipped, 1 + bool(sample.skipped))
+    line = 1 + bool(sample.skipped)
+    layout = Layout(path, framing, dialect, (), sample.skipped, line, line)
     layout = _settle_names(layout, sample, options)
     if framing.found and framing.encoding and not options.encoding:
         notices.insert(0, f"{framing.encoding} by its byte order mark")
@@ -257,7 +260,7 @@ def _check_count(layout: Layout, names: Sequence[str], found: int, rest: Sequenc
     fit = sum(len(cells) == len(names) for cells in rest)
     if len(names) != found and 2 * fit <= len(rest):
         raise SourceError(
-            f"{display(layout.path)}, line {layout.line - 1}: the header has {found} cells, "
+            f"{display(layout.path)}, line {layout.header}: the header has {found} cells, "
             f"but -O names= gives {len(names)} names. Give one name for each."
         )
 
@@ -283,7 +286,7 @@ def _decode_name(layout: Layout, index: int, cell: bytes) -> str:
     except UnicodeDecodeError as error:
         text = shorten(cell.decode("utf-8", "backslashreplace"))
         raise SourceError(
-            f"{display(layout.path)}, line {layout.line - 1}: the name of column {index + 1}, "
+            f"{display(layout.path)}, line {layout.header}: the name of column {index + 1}, "
             f'"{text}", '
             f"is not UTF-8 (byte 0x{cell[error.start]:02x}). "
             "Give the encoding, such as -O encoding=cp1252."
@@ -295,7 +298,7 @@ def _refuse_duplicates(layout: Layout, names: Sequence[str]) -> None:
     for index, name in enumerate(names):
         if name in first:
             raise SourceError(
-                f'{display(layout.path)}, line {layout.line - 1}: column "{shorten(name)}" appears '
+                f'{display(layout.path)}, line {layout.header}: column "{shorten(name)}" appears '
                 f"twice, as cell {first[name] + 1} and cell {index + 1}. Rename one of them, or "
                 "give all names with -O header=true -O names=a,b,c."
             )

@@ -276,6 +276,6 @@ def _whole(layout: Layout, scan: _Scan) -> Partition:
 
 def _header_only(layout: Layout) -> SourceError:
     return SourceError(
-        f"{display(layout.path)}, line {max(1, layout.line - 1)}: found a header and no row below, "
-        "expected at least one. Leave the file out, or give -O header=false if line 1 is data."
+        f"{display(layout.path)}, line {layout.header}: found a header and no row below, "
+        "expected at least one. Leave the file out, or give -O header=false if it is data."
     )
