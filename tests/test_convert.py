@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -550,3 +551,15 @@ def test_without_fsync_nothing_waits_for_the_disk_and_the_bytes_are_the_same(
     # Up to date, a dataset is touched; that is no reason to wait either.
     tfrec_cli.convert(sources, tmp_path / "b" / dest, fsync=False, **options)
     assert not calls
+
+
+@pytest.mark.parametrize("dest", ["out", "out.tfrecord"])
+def test_a_dataset_that_has_no_room_is_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dest: str
+) -> None:
+    (tmp_path / "t.csv").write_text("a\n" + "1\n" * 100_000)
+    usage = shutil.disk_usage(tmp_path)._replace(free=2**20)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
+    with pytest.raises(DatasetError, match=r"GB are needed for the dataset, but 0\.00 GB are free"):
+        tfrec_cli.convert(tmp_path / "t.csv", tmp_path / dest)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]

@@ -14,6 +14,7 @@ from tfrec_cli.engines.threads import ordered_flat_map
 from tfrec_cli.errors import counted
 from tfrec_cli.preparation import Run
 from tfrec_cli.shardlog import ShardLog
+from tfrec_cli.sizing import record_sizes
 from tfrec_cli.sources.base import SourceBatch
 from tfrec_cli.sources.fingerprints import gather
 from tfrec_cli.spill import Disks, spill_folder
@@ -43,7 +44,8 @@ def write_splits(
         if run.work.order is not None:
             return _write_ordered(run, scratch, writers, log)
         if run.resumes is None:
-            Disks.of(run.options, run.dest, None, scratch).check(0.0, run.plan.size)
+            disks = Disks.of(run.options, run.dest, None, scratch)
+            disks.check(0.0, _size(run, disks))
         run.reporter.stage("convert", run.plan.records)
         if run.work.splitter is not None:
             from tfrec_cli.placing import route_batch
@@ -55,6 +57,17 @@ def write_splits(
             write_split(writer, _stretches(run, missing_pieces(split, records, writer.done), log))
             for writer, split in zip(writers, run.plan.splits, strict=True)
         )
+
+
+def _size(run: Run, disks: Disks) -> float:
+    """The bytes of the dataset before compression; 0 where the plan did not need them and the disk
+    has room for anything that the sources could become.
+    """
+    plan = run.plan
+    sources = sum(file.size for file in run.settled.survey.fingerprints)
+    if plan.size or not disks.is_scarce(sources):
+        return plan.size
+    return plan.records * record_sizes(run.work, plan.pieces, run.options.jobs).record
 
 
 def _write_ordered(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 RUNS = "runs"
 """Where in the stage's folder for scratch files sorted runs are."""
 
+_LARGEST_GROWTH = 100
+
 
 @contextmanager
 def spill_folder(
@@ -88,6 +90,14 @@ class Disks:
         shown = options.temp_dir or os.path.dirname(spill or ""), dest.text
         plain = dest.compression.kind == "none"
         return cls(spill, None if work is None else os.fspath(work), not plain, shown)
+
+    def is_scarce(self, sources: int) -> bool:
+        """Whether a dataset made of so many bytes may have no room, records being far larger than
+        the columns of a Parquet file at times.
+        """
+        if self.compressed or self.dest is None:
+            return False
+        return shutil.disk_usage(self.dest).free < _LARGEST_GROWTH * sources
 
     def check(self, runs: float, dataset: float) -> None:
         """Raise DatasetError where a disk has no room for so many bytes of runs, of the dataset
