@@ -61,11 +61,11 @@ def write_splits(
 
 def _size(run: Run, disks: Disks) -> float:
     """The bytes of the dataset before compression; 0 where the plan did not need them and the disk
-    has room for anything that the sources could become.
+    has room for all that the sources may become.
     """
     plan = run.plan
     sources = sum(file.size for file in run.settled.survey.fingerprints)
-    if plan.size or not disks.is_scarce(sources):
+    if plan.size or not disks.is_scarce(sources, plan.records):
         return plan.size
     return plan.records * record_sizes(run.work, plan.pieces, run.options.jobs).record
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 RUNS = "runs"
 """Where in the stage's folder for scratch files sorted runs are."""
 
-_LARGEST_GROWTH = 100
+# What columns of a Parquet file that repeat themselves may be more as records, of each row.
+_LARGEST_GROWTH = 16 << 10
 
 
 @contextmanager
@@ -91,13 +92,13 @@ class Disks:
         plain = dest.compression.kind == "none"
         return cls(spill, None if work is None else os.fspath(work), not plain, shown)
 
-    def is_scarce(self, sources: int) -> bool:
-        """Whether a dataset made of so many bytes may have no room, records being far larger than
-        the columns of a Parquet file at times.
+    def is_scarce(self, sources: int, records: int) -> bool:
+        """Whether there may be no room for a dataset of so many records, made of files of so many
+        bytes.
         """
         if self.compressed or self.dest is None:
             return False
-        return shutil.disk_usage(self.dest).free < _LARGEST_GROWTH * sources
+        return shutil.disk_usage(self.dest).free < 2 * sources + _LARGEST_GROWTH * records
 
     def check(self, runs: float, dataset: float) -> None:
         """Raise DatasetError where a disk has no room for so many bytes of runs, of the dataset
